@@ -1,0 +1,57 @@
+# Everything a checkout needs: `make setup` once (the others do it by themselves), then the target.
+
+PYTHON ?= $(shell command -v python3.11 2>/dev/null || command -v python3 2>/dev/null || echo python3)
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.9
+# Two workers, each with servers of its own; PYTEST_ARGS narrows a run: make test PYTEST_ARGS="-n0 tests/dev"
+PYTEST_ARGS ?= -n 2 --dist loadfile
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo dev test check format bench lock wheel clean
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready ## Make .venv with the locked requirements (quick when nothing changed)
+
+demo: setup ## Run the permits example on embedded servers
+	@$(BIN)/python examples/permits/demo.py
+
+dev: setup ## Run embedded servers and a worker; keeps its data in .almanac/
+	@$(BIN)/almanac dev
+
+test: setup ## Run the tests
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: setup ## Lint, formatting, types and the import rule
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/deptry .
+
+format: setup ## Put the code in form
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup $(VENV)/.bench ## Measure chains of steps beside other engines
+	@$(BIN)/python -m benchmarks chains
+
+lock: setup ## Resolve requirements/*.txt again from pyproject.toml
+	@$(BIN)/python -m pip install --quiet "uv==$(UV_VERSION)"
+	@$(BIN)/python requirements/lock.py
+
+wheel: setup ## Build the wheel into dist/
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+clean: ## Remove what was made; data in .almanac/ stays
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml requirements/make_venv.sh
+	@sh requirements/make_venv.sh "$(PYTHON)" "$(VENV)"
+
+$(VENV)/.bench: requirements/bench.txt $(VENV)/.ready
+	@echo "Installing what the benchmarks compare with"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	@touch $@

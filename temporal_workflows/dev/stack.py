@@ -1,0 +1,238 @@
+"""The servers that Almanac needs, together: embedded ones from PyPI packages, or real ones by address.
+
+    with Stack() as stack:
+        print(stack.database_url, stack.temporal_address)
+
+Without a ``data_dir`` the data lie in a temporary directory and go with the stack; with one they stay, and
+so do the ports. All servers listen on 127.0.0.1 only and end with the process that started them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, Self
+
+from adapter.errors import Conflict, Misconfigured, NotSupported
+from temporal_workflows.dev.ports import remembered_ports
+from temporal_workflows.dev.postgres import Postgres
+from temporal_workflows.dev.temporal import NAMESPACE, Temporal
+from temporal_workflows.dev.valkey import Valkey
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+Piece = Literal["postgres", "temporal", "valkey"]
+PIECES: Final[tuple[Piece, ...]] = ("postgres", "temporal", "valkey")
+VARIABLES: Final[Mapping[Piece, str]] = {
+    "postgres": "ALMANAC_DATABASE_URL",
+    "temporal": "ALMANAC_TEMPORAL_ADDRESS",
+    "valkey": "ALMANAC_VALKEY_URL",
+}
+_LOCK_WAIT: Final = 15.0
+
+
+class Stack:
+    """PostgreSQL, Temporal and Valkey, or some of them.
+
+    Args:
+        pieces: Which servers this stack has.
+        data_dir: Where their data stay; None for a temporary directory.
+        ui: Whether Temporal's web console is served.
+        addresses: Servers of somebody else's, by piece: used as they are, never started or stopped.
+        namespace: The Temporal namespace; an embedded server has only "default".
+    """
+
+    def __init__(
+        self,
+        pieces: Collection[Piece] = PIECES,
+        *,
+        data_dir: Path | str | None = None,
+        ui: bool = False,
+        addresses: Mapping[Piece, str] | None = None,
+        namespace: str = NAMESPACE,
+    ) -> None:
+        if unknown := set(pieces) - set(PIECES):
+            raise Misconfigured(
+                f"No server is called {sorted(unknown)[0]!r}: choose among {', '.join(PIECES)}."
+            )
+        self.pieces = tuple(piece for piece in PIECES if piece in pieces)
+        self.addresses = dict(addresses or {})
+        if namespace != NAMESPACE and "temporal" not in self.addresses:
+            raise Misconfigured(
+                f"An embedded Temporal server has only the namespace {NAMESPACE!r}. Set "
+                "ALMANAC_TEMPORAL_ADDRESS too, or leave ALMANAC_TEMPORAL_NAMESPACE unset."
+            )
+        self.temporal_namespace = namespace
+        self._data_dir = Path(data_dir).resolve() if data_dir is not None else None
+        self._ui = ui
+        self._running = contextlib.ExitStack()
+        self._servers: dict[Piece, Postgres | Temporal | Valkey] = {}
+
+    @classmethod
+    def from_environment(
+        cls,
+        pieces: Collection[Piece] = PIECES,
+        *,
+        data_dir: Path | str | None = None,
+        ui: bool = False,
+        environ: Mapping[str, str] | None = None,
+    ) -> Stack:
+        """A stack whose pieces are the servers that ``ALMANAC_*`` names, embedded where it names none."""
+        environ = os.environ if environ is None else environ
+        addresses = {piece: environ[name] for piece, name in VARIABLES.items() if environ.get(name)}
+        namespace = environ.get("ALMANAC_TEMPORAL_NAMESPACE") or NAMESPACE
+        return cls(pieces, data_dir=data_dir, ui=ui, addresses=addresses, namespace=namespace)
+
+    def start(self, *pieces: Piece) -> Self:
+        """Starts the named pieces (all when none is named) that do not run, and waits for them.
+
+        Raises:
+            Unavailable: A server did not answer in time; the message ends with its log.
+            Misconfigured: A server's package is not installed.
+            Conflict: Another process uses the same ``data_dir``.
+        """
+        wanted = [piece for piece in pieces or self.pieces if self._is_embedded(piece)]
+        if not wanted:
+            return self
+        if not self._servers:
+            self._prepare()
+        try:
+            with ThreadPoolExecutor(len(wanted)) as together:
+                list(together.map(lambda piece: self._servers[piece].start(), wanted))
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Ends the embedded servers cleanly, and removes the data if they were temporary."""
+        servers, self._servers = list(self._servers.values()), {}
+        if servers:
+            with ThreadPoolExecutor(len(servers)) as together:
+                list(together.map(lambda server: server.stop(), servers))
+        self._running.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def postgres(self) -> Postgres:
+        """The embedded PostgreSQL server, to stop, kill or start by itself."""
+        server = self._server("postgres")
+        assert isinstance(server, Postgres)
+        return server
+
+    @property
+    def temporal(self) -> Temporal:
+        """The embedded Temporal server, to stop, kill or start by itself."""
+        server = self._server("temporal")
+        assert isinstance(server, Temporal)
+        return server
+
+    @property
+    def valkey(self) -> Valkey:
+        """The embedded Valkey server, to stop, kill or start by itself."""
+        server = self._server("valkey")
+        assert isinstance(server, Valkey)
+        return server
+
+    @property
+    def database_url(self) -> str:
+        """The libpq URL of the database."""
+        return self.addresses.get("postgres") or self.postgres.url
+
+    @property
+    def temporal_address(self) -> str:
+        """host:port of Temporal's frontend."""
+        return self.addresses.get("temporal") or self.temporal.address
+
+    @property
+    def valkey_url(self) -> str:
+        """The URL of the cache."""
+        return self.addresses.get("valkey") or self.valkey.url
+
+    def environment(self) -> dict[str, str]:
+        """The ``ALMANAC_*`` variables that lead another process to the servers of this stack."""
+        values: dict[Piece, str] = {}
+        if "postgres" in self.pieces:
+            values["postgres"] = self.database_url
+        if "temporal" in self.pieces:
+            values["temporal"] = self.temporal_address
+        if "valkey" in self.pieces:
+            values["valkey"] = self.valkey_url
+        named = {VARIABLES[piece]: value for piece, value in values.items()}
+        if "temporal" in self.pieces:
+            named["ALMANAC_TEMPORAL_NAMESPACE"] = self.temporal_namespace
+        return named
+
+    def _is_embedded(self, piece: Piece) -> bool:
+        if piece not in self.pieces:
+            raise Misconfigured(f"This stack has no {piece}; it has {', '.join(self.pieces)}.")
+        return piece not in self.addresses
+
+    def _server(self, piece: Piece) -> Postgres | Temporal | Valkey:
+        if not self._is_embedded(piece):
+            raise NotSupported(
+                f"The {piece} server is not this stack's own ({VARIABLES[piece]} is set), "
+                "so it cannot be started or stopped here."
+            )
+        if piece not in self._servers:
+            raise Misconfigured("The stack has not been started: call start() first.")
+        return self._servers[piece]
+
+    def _prepare(self) -> None:
+        data_dir = self._data_dir or self._temporary_dir()
+        data_dir.mkdir(parents=True, exist_ok=True)
+        lock = self._lock(data_dir)
+        embedded = [piece for piece in self.pieces if piece not in self.addresses]
+        console = ["console"] if self._ui and "temporal" in embedded else []
+        ports = remembered_ports(data_dir / "ports.json", [*embedded, *console])
+        if "postgres" in embedded:
+            self._servers["postgres"] = Postgres(
+                data_dir / "postgres", ports["postgres"], held=lock
+            )
+        if "temporal" in embedded:
+            self._servers["temporal"] = Temporal(
+                data_dir / "temporal", ports["temporal"], ui_port=ports.get("console"), held=lock
+            )
+        if "valkey" in embedded:
+            self._servers["valkey"] = Valkey(data_dir / "valkey", ports["valkey"], held=lock)
+
+    def _temporary_dir(self) -> Path:
+        data_dir = Path(tempfile.mkdtemp(prefix="almanac-")).resolve()
+        # the user who runs PostgreSQL in root's place must be able to pass; its own directory is closed
+        data_dir.chmod(0o711)
+        self._running.callback(shutil.rmtree, data_dir, ignore_errors=True)
+        return data_dir
+
+    def _lock(self, data_dir: Path) -> int:
+        """Takes the directory for this stack.
+
+        The servers inherit the lock, so it is free again only when the last of them has ended: a stack
+        that comes after a killed one waits for that, instead of starting a second server on the data.
+        """
+        import fcntl
+        import time
+
+        lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        self._running.callback(os.close, lock)
+        until = time.monotonic() + _LOCK_WAIT
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return lock
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    self._running.close()
+                    raise Conflict(
+                        f"Another stack is running on {data_dir}. Stop it, or choose another data directory."
+                    ) from None
+                time.sleep(0.05)
