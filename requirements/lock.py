@@ -1,4 +1,4 @@
-"""Resolves the lock files again: names, versions and hashes, and nothing that tells where they were found.
+"""Resolves the lock files again: names, versions and hashes, and nothing that tells a place.
 
 Run by ``make lock``. The result holds for every platform and for Python 3.11 and newer.
 """

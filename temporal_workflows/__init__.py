@@ -1,1 +1,1 @@
-"""Almanac on Temporal: the driver workflow, its activities, the relay, the worker and the embedded servers."""
+"""Almanac on Temporal: the driver workflow, its activities, the relay, the worker."""

@@ -1,13 +1,14 @@
 """How a process that has used Temporal ends.
 
-temporalio's core runs on threads that Python did not start. On Python 3.11 such a thread may still want
-the interpreter while it is being torn down; ``PyGILState_Release`` then finds its thread state gone and
-aborts the process: exit code 134 and a dump on stderr, about once in fifteen ends, *after* all work is
-done and written. Nothing that the program does beforehand closes that window, since the core offers no
-way to join its threads. Whoever started us (a supervisor, a shell, CI) would see a crash that is none.
+temporalio's core runs on threads that Python did not start. On Python 3.11 such a thread may
+still want the interpreter while it is being torn down; ``PyGILState_Release`` then finds its
+thread state gone and aborts the process: exit code 134 and a dump on stderr, about once in
+fifteen ends, *after* all work is done and written. Nothing that the program does beforehand
+closes that window, since the core offers no way to join its threads. Whoever started us (a
+supervisor, a shell, CI) would see a crash that is none.
 
-So an entry point ends by :func:`leave` once its own resources are closed: what is buffered is written,
-and the operating system takes the process away without a teardown.
+So an entry point ends by :func:`leave` once its own resources are closed: what is buffered is
+written, and the operating system takes the process away without a teardown.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from typing import NoReturn
 def leave(code: int) -> NoReturn:
     """Ends the process at once with ``code``, after flushing the log handlers, stdout and stderr.
 
-    Neither ``atexit`` functions nor ``finally`` blocks of other frames run any more: close what needs
-    closing first. A stream that cannot be written (a closed pipe) does not change the code.
+    Neither ``atexit`` functions nor ``finally`` blocks of other frames run any more: close what
+    needs closing first. A stream that cannot be written (a closed pipe) does not change the code.
     """
     with contextlib.suppress(Exception):
         logging.shutdown()

@@ -1,6 +1,7 @@
 """One server process: started, watched until it answers, stopped, killed, started again.
 
-The server runs below a keeper (:mod:`temporal_workflows.dev.keeper`), so it never outlives this process.
+The server runs below a keeper (:mod:`temporal_workflows.dev.keeper`), so it never outlives this
+process.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ class Child:
     ) -> None:
         """Starts the server and returns when it answers; starts it again if it ends before that.
 
-        A server may end early because its last life is not over yet (a killed PostgreSQL's processes
-        hold the shared memory for a moment), hence the second try.
+        A server may end early because its last life is not over yet (a killed PostgreSQL's
+        processes hold the shared memory for a moment), hence the second try.
 
         Raises:
-            Unavailable: It did not answer within ``deadline`` seconds, or ended again and again; the
-                message ends with its log.
+            Unavailable: It did not answer within ``deadline`` seconds, or ended again and again.
+                The message ends with its log.
         """
         until = time.monotonic() + deadline
         with self._lock:
@@ -150,7 +151,7 @@ class Child:
                 cwd="/",
                 env=plain_environment(),
                 pass_fds=self._held,
-                start_new_session=True,  # so that Ctrl-C reaches only us, and the order of ends is ours
+                start_new_session=True,  # Ctrl-C reaches only us: the order of ends is ours
             )
         assert self._keeper.stdout is not None
         line = self._keeper.stdout.readline()
@@ -167,7 +168,7 @@ class Child:
 
 
 def plain_environment() -> dict[str, str]:
-    """The environment of an embedded server: nothing in the user's own may configure it (PG*, TEMPORAL_*)."""
+    """The environment of a server: the user's own PG* or TEMPORAL_* must not configure it."""
     kept = ("HOME", "PATH", "TMPDIR", "LD_LIBRARY_PATH")
     return {name: os.environ[name] for name in kept if name in os.environ} | {
         "LC_ALL": "C",

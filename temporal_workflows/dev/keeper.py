@@ -2,18 +2,18 @@
 
     python -I -S keeper.py STOP_SIGNAL GRACE_SECONDS USER FILE... -- COMMAND...
 
-Standard input is the life line: it stays open as long as the server is wanted. When it closes, because
-the parent closed it or died in whatever way, the server gets STOP_SIGNAL and, after GRACE_SECONDS,
-SIGKILL. The first line on standard output is the server's process id; the server's own output goes to
-standard error. The exit code is the server's, 128 + n if signal n ended it.
+Standard input is the life line: it stays open as long as the server is wanted. When it closes,
+because the parent closed it or died in whatever way, the server gets STOP_SIGNAL and, after
+GRACE_SECONDS, SIGKILL. The first line on standard output is the server's process id; the server's
+own output goes to standard error. The exit code is the server's, 128 + n if signal n ended it.
 
-A process of its own is needed because ``PR_SET_PDEATHSIG`` fires when the *thread* that started the
-server ends, and is Linux only. Between keeper (one thread) and server it does work, and there it covers
-a keeper that is killed.
+A process of its own is needed because ``PR_SET_PDEATHSIG`` fires when the *thread* that started
+the server ends, and is Linux only. Between keeper (one thread) and server it does work, and there
+it covers a keeper that is killed.
 
-USER is empty, or the user to become (PostgreSQL refuses to run as root). If that user cannot reach one of
-the FILEs, say a checkout below /root, the server keeps the one capability that lets it pass: the
-alternative would be to open the directories to everybody.
+USER is empty, or the user to become (PostgreSQL refuses to run as root). If that user cannot
+reach one of the FILEs, say a checkout below /root, the server keeps the one capability that lets
+it pass: the alternative would be to open the directories to everybody.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _end(server: int, stop_signal: int, grace: float, woken: int) -> int:
 
 
 def _reap_orphans(woken: int) -> None:
-    """Waits for the processes that a killed server left, so that its end means that all are gone."""
+    """Waits for the processes that a killed server left: its end means that all are gone."""
     deadline = time.monotonic() + _ORPHANS_GRACE
     try:
         while (left := deadline - time.monotonic()) > 0:
@@ -143,7 +143,7 @@ def _is_reachable(file: str) -> bool:
 
 
 def _keep_passage() -> None:
-    """Keeps one capability across exec: to search any directory, or, in most containers, to override."""
+    """Keeps one capability across exec: to search directories, or else to override modes."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     for capability in (_CAP_DAC_READ_SEARCH, _CAP_DAC_OVERRIDE):

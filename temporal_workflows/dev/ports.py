@@ -1,7 +1,8 @@
 """Free loopback ports for servers that must come back on the same port after a restart.
 
-The ports lie below the range from which the kernel serves outgoing connections (32768 and up on Linux,
-49152 on macOS): otherwise any client's connection could take a server's port while it is down.
+The ports lie below the range from which the kernel serves outgoing connections (32768 and up on
+Linux, 49152 on macOS): otherwise any client's connection could take a server's port while it is
+down.
 """
 
 from __future__ import annotations

