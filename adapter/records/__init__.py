@@ -1,0 +1,1 @@
+"""The documented tables and the only SQL that reads or writes them."""

@@ -1,0 +1,45 @@
+"""The one place where a plain libpq URL becomes SQLAlchemy's.
+
+Settings hold what ``psql`` and asyncpg understand. libpq itself takes the URL apart, so that
+sockets, several hosts, and passwords with odd characters mean the same to everybody.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import URL
+
+from adapter.errors import Misconfigured
+
+DRIVER = "postgresql+psycopg"
+
+
+def sqlalchemy_url(database_url: str) -> URL:
+    """Returns the URL with which SQLAlchemy reaches the same database through psycopg.
+
+    Args:
+        database_url: A libpq URL: ``postgresql://user:password@host:5432/name?sslmode=require``.
+
+    Raises:
+        Misconfigured: libpq cannot read it. The message leaves the URL out, since it may hold a
+            password.
+    """
+    try:
+        parts: dict[str, Any] = dict(conninfo_to_dict(database_url))
+    except ProgrammingError:
+        raise Misconfigured(
+            "the database URL cannot be read; it must look like "
+            "postgresql://user:password@host:5432/name, with special characters percent-encoded"
+        ) from None
+    # Hosts and ports stay in the query, where SQLAlchemy takes them as they are: sockets and
+    # lists do not fit its own host and port.
+    return URL.create(
+        DRIVER,
+        username=parts.pop("user", None),
+        password=parts.pop("password", None),
+        database=parts.pop("dbname", None),
+        query={name: str(value) for name, value in parts.items()},
+    )
