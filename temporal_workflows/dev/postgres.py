@@ -39,12 +39,16 @@ class Postgres:
     Args:
         directory: Holds the cluster, its password and its log; made when missing.
         port: The port on 127.0.0.1, kept from start to start.
+        durable: False leaves out fsync: the data survive a killed server, not a killed machine.
         held: A file descriptor for the server to keep open.
     """
 
-    def __init__(self, directory: Path, port: int, *, held: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, port: int, *, durable: bool = True, held: int | None = None
+    ) -> None:
         self.directory = directory
         self.port = port
+        self._settings = _SETTINGS if durable else _SETTINGS | {"fsync": "off"}
         self._data = directory / "data"
         self._password = directory / "password"
         self._binaries = _binaries()
@@ -72,7 +76,7 @@ class Postgres:
         """Starts the server (its cluster is made at the first start) and waits until it answers."""
         if not (self._data / "PG_VERSION").exists():
             self._initialise()
-        options = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        options = [f"--{name}={value}" for name, value in self._settings.items()]
         self._child.start(
             [self._binaries / "postgres", "-D", self._data, "-p", str(self.port), *options],
             self._answers,

@@ -44,6 +44,7 @@ class Stack:
         pieces: Which servers this stack has.
         data_dir: Where their data stay; None for a temporary directory.
         ui: Whether Temporal's web console is served.
+        durable: False spares PostgreSQL its fsync, for data that nobody will miss.
         addresses: Servers of somebody else's, by piece: used as they are, never started or stopped.
         namespace: The Temporal namespace; an embedded server has only "default".
     """
@@ -54,6 +55,7 @@ class Stack:
         *,
         data_dir: Path | str | None = None,
         ui: bool = False,
+        durable: bool = True,
         addresses: Mapping[Piece, str] | None = None,
         namespace: str = NAMESPACE,
     ) -> None:
@@ -71,6 +73,7 @@ class Stack:
         self.temporal_namespace = namespace
         self._data_dir = Path(data_dir).resolve() if data_dir is not None else None
         self._ui = ui
+        self._durable = durable
         self._running = contextlib.ExitStack()
         self._servers: dict[Piece, Postgres | Temporal | Valkey] = {}
 
@@ -81,13 +84,21 @@ class Stack:
         *,
         data_dir: Path | str | None = None,
         ui: bool = False,
+        durable: bool = True,
         environ: Mapping[str, str] | None = None,
     ) -> Stack:
         """A stack of the servers that ``ALMANAC_*`` names, embedded where it names none."""
         environ = os.environ if environ is None else environ
         addresses = {piece: environ[name] for piece, name in VARIABLES.items() if environ.get(name)}
         namespace = environ.get("ALMANAC_TEMPORAL_NAMESPACE") or NAMESPACE
-        return cls(pieces, data_dir=data_dir, ui=ui, addresses=addresses, namespace=namespace)
+        return cls(
+            pieces,
+            data_dir=data_dir,
+            ui=ui,
+            durable=durable,
+            addresses=addresses,
+            namespace=namespace,
+        )
 
     def start(self, *pieces: Piece) -> Self:
         """Starts the named pieces (all when none is named) that do not run, and waits for them.
@@ -198,7 +209,7 @@ class Stack:
         ports = remembered_ports(data_dir / "ports.json", [*embedded, *console])
         if "postgres" in embedded:
             self._servers["postgres"] = Postgres(
-                data_dir / "postgres", ports["postgres"], held=lock
+                data_dir / "postgres", ports["postgres"], durable=self._durable, held=lock
             )
         if "temporal" in embedded:
             self._servers["temporal"] = Temporal(
@@ -235,6 +246,6 @@ class Stack:
                 if time.monotonic() > until:
                     self._running.close()
                     raise Conflict(
-                        f"Another stack is running on {data_dir}: stop it or choose another directory."
+                        f"Another stack runs on {data_dir}: stop it or choose another directory."
                     ) from None
                 time.sleep(0.05)
