@@ -23,7 +23,14 @@ def _run(connection: Connection | None, settings: Settings) -> None:
         "include_name": lambda name, kind, _: kind != "table" or name in metadata.tables,
     }
     if connection is None:
-        context.configure(dialect_name="postgresql", as_sql=True, literal_binds=True, **options)
+        context.configure(
+            dialect_name="postgresql",
+            # Any other style would double each percent sign in the SQL that people read.
+            dialect_opts={"paramstyle": "named"},
+            as_sql=True,
+            literal_binds=True,
+            **options,
+        )
     else:
         # On this connection only: so that autogenerate can read transaction ids.
         known = connection.dialect.ischema_names

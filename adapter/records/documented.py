@@ -51,7 +51,8 @@ VERSION_STATUSES = ("draft", "published", "superseded")
 WAIT_KINDS = ("timer", "event", "signal", "approval", "instances")
 WAIT_STATUSES = ("pending", "fired", "timed_out", "cancelled")
 
-EVENT_WAIT_DIGEST = "(md5(event_key || chr(10) || match::text)::uuid)"
+# Written as PostgreSQL gives it back, so that comparing the two finds no difference.
+EVENT_WAIT_DIGEST = "md5((event_key::text || chr(10)) || match::text)::uuid"
 PENDING_EVENT_WAIT = "status = 'pending' AND kind = 'event'"
 
 
@@ -215,7 +216,7 @@ class DocumentedTables:
             Index("wwait_event_idx", "status", "event_key"),
             Index(
                 "wwait_digest_idx",
-                sql(EVENT_WAIT_DIGEST),
+                sql(f"({EVENT_WAIT_DIGEST})"),
                 postgresql_where=sql(PENDING_EVENT_WAIT),
             ),
         )
