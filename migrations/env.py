@@ -1,5 +1,7 @@
-"""How Alembic reaches the database: through the connection that ``migrating.upgrade`` hands over,
-or, from Alembic's own command line, through ``ALMANAC_DATABASE_URL``.
+"""How Alembic reaches the database.
+
+Through the connection that ``migrating.upgrade`` hands over or, from Alembic's own command line,
+through ``ALMANAC_DATABASE_URL``.
 """
 
 from __future__ import annotations

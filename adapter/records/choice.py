@@ -1,7 +1,7 @@
-"""What a database was made with: the settings that its migrations fixed, and where that is kept.
+r"""What a database was made with: the settings that its migrations fixed, and where that is kept.
 
 The first migration writes the choice as a comment on the definitions table, where ``psql`` shows
-it (``\\d+``), ``pg_dump`` carries it, and a host that runs the migrations from an Alembic tree of
+it (``\d+``), ``pg_dump`` carries it, and a host that runs the migrations from an Alembic tree of
 its own keeps it too. Every later run, and every process that opens the database, compares it
 with its settings: other key types or names would not fail, they would read and write wrongly.
 """
@@ -9,12 +9,15 @@ with its settings: other key types or names would not fail, they would read and 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from adapter.errors import Misconfigured
-from adapter.settings import MorphKeyType, PrimaryKeyType, Settings, TableNames
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adapter.settings import MorphKeyType, PrimaryKeyType, Settings, TableNames
 
 MARK = "Almanac: "
 

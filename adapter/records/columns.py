@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     CHAR,
@@ -23,7 +22,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
-from adapter.settings import MorphKeyType, PrimaryKeyType
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from adapter.settings import MorphKeyType, PrimaryKeyType
 
 _ID_DEFAULTS = {"uuid": "almanac_uuid7()", "ulid": "almanac_ulid()"}
 _SQL_TYPES = {
@@ -78,9 +80,7 @@ def primary_id(kind: PrimaryKeyType) -> Column[Any]:
     """Returns the ``id`` column; the database can draw it, so that an INSERT may leave it out."""
     if kind == "bigint":
         return Column("id", BigInteger, Identity(always=False), primary_key=True)
-    return Column(
-        "id", key_type(kind), primary_key=True, server_default=text(_ID_DEFAULTS[kind])
-    )
+    return Column("id", key_type(kind), primary_key=True, server_default=text(_ID_DEFAULTS[kind]))
 
 
 def morph(name: str, kind: MorphKeyType) -> tuple[Column[Any], Column[Any]]:
@@ -101,9 +101,7 @@ def unsigned(
     return column, CheckConstraint(f"{name} >= 0", name=name)
 
 
-def one_of(
-    name: str, length: int, values: Iterable[str]
-) -> tuple[Column[Any], CheckConstraint]:
+def one_of(name: str, length: int, values: Iterable[str]) -> tuple[Column[Any], CheckConstraint]:
     """Returns a text column that takes only the listed values.
 
     A later migration that adds a value replaces the CHECK by its name, ``ck_<table>_<column>``.
@@ -126,7 +124,7 @@ def now(name: str) -> Column[Any]:
 
 
 def instant(name: str) -> Column[Any]:
-    """Returns a time that is the clock's when an INSERT leaves it out, also inside a transaction."""
+    """Returns a time that is the clock's, not the transaction's, when an INSERT leaves it out."""
     return Column(
         name, DateTime(timezone=True), nullable=False, server_default=text("clock_timestamp()")
     )

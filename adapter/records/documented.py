@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import CHAR, Boolean, CheckConstraint, Column, ForeignKey, Index, MetaData, Table, UniqueConstraint
+from sqlalchemy import (
+    CHAR,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    MetaData,
+    Table,
+    UniqueConstraint,
+)
 from sqlalchemy import text as sql
 
-from adapter.records.choice import SchemaChoice
 from adapter.records.columns import (
     json,
     key_type,
@@ -21,6 +30,9 @@ from adapter.records.columns import (
     ulid_type,
     unsigned,
 )
+
+if TYPE_CHECKING:
+    from adapter.records.choice import SchemaChoice
 
 ACTOR_MODES = ("system", "starter", "owner")
 DEFINITION_STATUSES = ("draft", "active", "paused", "archived")
@@ -65,7 +77,7 @@ class DocumentedTables:
         self._metadata = metadata
 
     def definitions(self) -> Table:
-        """``workflow_definitions``; its comment keeps the choice that the migrations were run with."""
+        """``workflow_definitions``; its comment keeps the choice of names and key types."""
         return self._table(
             self._names.definitions,
             string("key", 100),
@@ -263,9 +275,7 @@ class DocumentedTables:
         return self._table(
             self._names.dry_runs,
             self._key("definition_id", self._names.definitions, "CASCADE", index=True),
-            self._key(
-                "version_id", self._names.versions, "SET NULL", nullable=True, index=True
-            ),
+            self._key("version_id", self._names.versions, "SET NULL", nullable=True, index=True),
             *morph("owner", self._choice.owner_key_type),
             *morph("subject", self._choice.subject_key_type),
             *morph("requester", self._choice.key_type),
@@ -303,6 +313,4 @@ class DocumentedTables:
     @staticmethod
     def _partial(table: str, column: str) -> Index:
         """Returns an index for a foreign key that most rows leave empty."""
-        return Index(
-            f"ix_{table}_{column}", column, postgresql_where=sql(f"{column} IS NOT NULL")
-        )
+        return Index(f"ix_{table}_{column}", column, postgresql_where=sql(f"{column} IS NOT NULL"))

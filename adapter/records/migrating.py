@@ -8,10 +8,9 @@ of an installed wheel; they go forward only.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from alembic import command, op
 from alembic.config import Config
@@ -26,6 +25,9 @@ from adapter.errors import InvalidInput, Misconfigured, NotSupported, Unavailabl
 from adapter.records.choice import STAMPS_QUERY, SchemaChoice, verify_stamps
 from adapter.records.urls import sqlalchemy_url
 from adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 VERSION_TABLE = "almanac_alembic_version"
 OLDEST_SERVER = 140000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     CHAR,
@@ -21,7 +21,6 @@ from sqlalchemy import (
 from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from adapter.records.choice import SchemaChoice
 from adapter.records.columns import (
     XID8,
     instant,
@@ -32,6 +31,9 @@ from adapter.records.columns import (
     time,
     ulid_type,
 )
+
+if TYPE_CHECKING:
+    from adapter.records.choice import SchemaChoice
 
 
 class OwnTables:
@@ -87,9 +89,7 @@ class OwnTables:
                 "id",
                 postgresql_where=sql("applied_at IS NULL AND poked_at IS NULL"),
             ),
-            Index(
-                f"ix_{name}_poked_at", "poked_at", postgresql_where=sql("applied_at IS NULL")
-            ),
+            Index(f"ix_{name}_poked_at", "poked_at", postgresql_where=sql("applied_at IS NULL")),
         )
 
     def events(self) -> Table:
@@ -104,9 +104,7 @@ class OwnTables:
             json("payload"),
             Column("digests", ARRAY(Uuid()), nullable=False),
             Column("epoch", Integer, nullable=False),
-            Column(
-                "xid", XID8(), nullable=False, server_default=sql("pg_current_xact_id()")
-            ),
+            Column("xid", XID8(), nullable=False, server_default=sql("pg_current_xact_id()")),
             instant("created_at"),
             time("matched_at"),
             time("expires_at"),

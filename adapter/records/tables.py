@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from sqlalchemy import MetaData, Table
 
 from adapter.records.choice import SchemaChoice
 from adapter.records.documented import DocumentedTables
 from adapter.records.ours import OwnTables
-from adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from adapter.settings import Settings
 
 # PostgreSQL cuts identifiers at 63 bytes; table names end at 41 and the longest column of a
 # constraint at 18, so that none of these is ever cut.

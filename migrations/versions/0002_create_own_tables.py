@@ -57,8 +57,7 @@ CREATE TABLE {inbox} (
 )
 """,
     "CREATE INDEX ix_{inbox}_unapplied ON {inbox} (instance_id, id) WHERE applied_at IS NULL",
-    "CREATE INDEX ix_{inbox}_unpoked ON {inbox} (id) "
-    "WHERE applied_at IS NULL AND poked_at IS NULL",
+    "CREATE INDEX ix_{inbox}_unpoked ON {inbox} (id) WHERE applied_at IS NULL AND poked_at IS NULL",
     "CREATE INDEX ix_{inbox}_poked_at ON {inbox} (poked_at) WHERE applied_at IS NULL",
     """
 CREATE TABLE {events} (
