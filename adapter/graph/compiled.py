@@ -1,0 +1,240 @@
+"""The compiled graph: what the interpreter works with.
+
+Everything is compiled once for each checksum and shared: configs, templates, conditions, edges.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from pydantic import ValidationError
+
+from adapter.errors import InvalidDocument, InvalidInput
+from adapter.graph import canonical
+from adapter.graph.conditions import Condition, compile_condition
+from adapter.graph.document import Edge, GraphDocument, GraphSettings, Node, RetryPolicy
+from adapter.graph.durations import parse_duration
+from adapter.graph.nodes import node_types
+from adapter.graph.nodes.base import FAILURE, NodeConfig
+from adapter.graph.references import References
+from adapter.graph.templates import Template, compile_template
+
+CACHED_GRAPHS: Final = 128
+
+ONE_ATTEMPT: Final = RetryPolicy(max_attempts=1)
+"""The policy of a node without ``retry``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The edge that a finished node takes.
+
+    Attributes:
+        edge_index: Index in the document's ``edges``; None when there is none to take.
+        to: The node it leads to; None likewise.
+        by: Why: the outcome, a condition that held, the plain edge, or none.
+    """
+
+    edge_index: int | None
+    to: str | None
+    by: Literal["outcome", "condition", "plain", "none"]
+
+
+_NO_EDGE: Final = Choice(None, None, "none")
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledEdge:
+    """One edge; ``condition`` is compiled from ``when``."""
+
+    index: int
+    to: str
+    on: str | None
+    condition: Condition | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledNode:
+    """One node, ready to run.
+
+    Attributes:
+        id: Unique in the graph.
+        type: The node type.
+        name: For people; None if the document has none.
+        config: The config model of the type.
+        index: Index in the document's ``nodes``.
+        template: The part of the config to render when the node begins: a dict by field.
+        condition: The condition of a trigger's or wait's config.
+        retry: Always there; one attempt when the document says nothing.
+        timeout: Of one attempt; None when the document says nothing.
+        edges: In the order of the document.
+        refs: What all of its expressions read, its edges' conditions included: the scope to provide.
+    """
+
+    id: str
+    type: str
+    name: str | None
+    config: NodeConfig
+    index: int
+    template: Template
+    condition: Condition | None
+    retry: RetryPolicy
+    timeout: timedelta | None
+    edges: tuple[CompiledEdge, ...]
+    refs: References
+    _by_outcome: Mapping[str, Choice] = field(repr=False)
+    _conditional: tuple[tuple[Condition, Choice], ...] = field(repr=False)
+    _plain: Choice = field(repr=False)
+
+    def choose(self, outcome: str, names: Mapping[str, Any]) -> Choice:
+        """The edge to take after an outcome: by outcome, then by condition in order, then the plain one.
+
+        A failure takes no edge but one that names it: a plain edge is not a handler of failures.
+
+        Raises:
+            EvaluationFailed: A condition that had to be tested failed.
+        """
+        named = self._by_outcome.get(outcome)
+        if named is not None:
+            return named
+        if outcome == FAILURE:
+            return _NO_EDGE
+        for condition, choice in self._conditional:
+            if condition.test(names):
+                return choice
+        return self._plain
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A compiled graph document; immutable.
+
+    Attributes:
+        checksum: SHA-256 of the canonical document: its identity.
+        key: The definition's key.
+        settings: Actor mode and limits.
+        trigger: Where every instance begins.
+        nodes: By id, in the order of the document.
+    """
+
+    checksum: str
+    key: str
+    settings: GraphSettings
+    trigger: CompiledNode
+    nodes: Mapping[str, CompiledNode]
+
+
+_cache: OrderedDict[str, Graph] = OrderedDict()
+_lock = threading.Lock()
+
+
+def compile_graph(document: Mapping[str, Any], *, checksum: str | None = None) -> Graph:
+    """Compiles a document, or returns the graph compiled before from the same document.
+
+    It checks only what it needs to run, so that a document published by an older version, whose
+    validation was less strict, keeps running.
+
+    Args:
+        document: A document that ``validate`` finds no error in.
+        checksum: Its checksum where the caller knows it (a published version's row), which saves
+            computing it.
+
+    Raises:
+        InvalidDocument: The document cannot be run; ``details["findings"]`` says why.
+    """
+    try:
+        key = checksum or canonical.checksum(document)
+        graph = cached_graph(key)
+        if graph is None:
+            graph = _compile(canonical.canonical(document), key)
+    except InvalidDocument:
+        raise
+    except (InvalidInput, ValidationError) as error:
+        raise _invalid(document, error) from error
+    with _lock:
+        _cache[key] = graph
+        _cache.move_to_end(key)
+        while len(_cache) > CACHED_GRAPHS:
+            _cache.popitem(last=False)
+    return graph
+
+
+def cached_graph(checksum: str) -> Graph | None:
+    """The graph compiled before under that checksum, if it is still kept."""
+    with _lock:
+        graph = _cache.get(checksum)
+        if graph is not None:
+            _cache.move_to_end(checksum)
+        return graph
+
+
+def _compile(value: Any, key: str) -> Graph:
+    document = GraphDocument.model_validate(value)
+    nodes: dict[str, CompiledNode] = {}
+    leaving: dict[str, list[tuple[int, Edge]]] = {}
+    for index, edge in enumerate(document.edges):
+        leaving.setdefault(edge.from_, []).append((index, edge))
+    for index, node in enumerate(document.nodes):
+        nodes[node.id] = _compile_node(index, node, leaving.get(node.id, []))
+    triggers = [node for node in nodes.values() if node.type == "trigger"]
+    unknown = {edge.to for edge in document.edges} - nodes.keys()
+    if len(triggers) != 1 or len(nodes) != len(document.nodes) or unknown:
+        raise InvalidInput("The nodes and edges do not form a graph with one trigger.")
+    return Graph(key, document.key, document.settings, triggers[0], MappingProxyType(nodes))
+
+
+def _compile_node(index: int, node: Node, leaving: list[tuple[int, Edge]]) -> CompiledNode:
+    model = node_types().get(node.type)
+    if model is None:
+        raise InvalidInput(f"Node {node.id!r} has type {node.type!r}, which cannot run.")
+    config = model.model_validate(node.config)
+    template = compile_template(config.template())
+    source = config.condition()
+    condition = (
+        None
+        if source is None
+        else compile_condition(source, event=config.condition_sees_event)
+    )
+    edges = tuple(
+        CompiledEdge(i, e.to, e.on, None if e.when is None else compile_condition(e.when))
+        for i, e in leaving
+    )
+    by_outcome: dict[str, Choice] = {}
+    conditional: list[tuple[Condition, Choice]] = []
+    plain = _NO_EDGE
+    for edge in edges:
+        if edge.on is not None:
+            by_outcome.setdefault(edge.on, Choice(edge.index, edge.to, "outcome"))
+        elif edge.condition is not None:
+            conditional.append((edge.condition, Choice(edge.index, edge.to, "condition")))
+        elif plain is _NO_EDGE:
+            plain = Choice(edge.index, edge.to, "plain")
+    parts = [template.refs, *(c.refs for c, _ in conditional)]
+    if condition is not None:
+        parts.append(condition.refs)
+    return CompiledNode(
+        id=node.id,
+        type=node.type,
+        name=node.name,
+        config=config,
+        index=index,
+        template=template,
+        condition=condition,
+        retry=node.retry or ONE_ATTEMPT,
+        timeout=None if node.timeout is None else parse_duration(node.timeout),
+        edges=edges,
+        refs=References.union(parts),
+        _by_outcome=MappingProxyType(by_outcome),
+        _conditional=tuple(conditional),
+        _plain=plain,
+    )
+
+
+def _invalid(document: Any, error: InvalidInput | ValidationError) -> InvalidDocument:
+    return InvalidDocument(f"The graph document cannot be run: {error}", findings=[])

@@ -1,0 +1,127 @@
+"""The shape of a graph document, ``roundly.workflows.graph/v1``.
+
+These models say which fields exist and what one field may hold. What fields mean to one another
+(edges, reachability, expressions) is checked in ``adapter.graph.validation``; the ``config`` of a
+node has a model of its own in ``adapter.graph.nodes``.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from adapter.graph.durations import parse_duration
+
+SCHEMA = "roundly.workflows.graph/v1"
+NODE_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
+OUTCOME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
+KEY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$"
+
+
+class Part(BaseModel):
+    """Base of every part of a document: frozen, strict about types, unknown fields refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _duration_text(text: str) -> str:
+    try:
+        parse_duration(text)
+    except ValueError as error:
+        raise PydanticCustomError("invalid_duration", "{problem}", {"problem": str(error)}) from None
+    return text
+
+
+DurationText = Annotated[
+    str,
+    AfterValidator(_duration_text),
+    Field(json_schema_extra={"format": "duration", "examples": ["PT5M"]}),
+]
+"""An ISO 8601 duration, kept as written."""
+
+NodeId = Annotated[str, Field(pattern=NODE_ID_PATTERN)]
+Outcome = Annotated[str, Field(pattern=OUTCOME_PATTERN)]
+
+
+class RetryPolicy(Part):
+    """How often a failed step is tried again, and how long it waits in between.
+
+    After failed attempt *n* the wait is ``initial`` (constant), ``initial * n`` (linear) or
+    ``initial * factor^(n-1)`` (exponential), at most ``max``. ``jitter`` shortens it by up to that
+    share at random, so that steps that failed together do not come back together.
+    """
+
+    max_attempts: int = Field(ge=1, le=100, description="attempts in all, the first one included")
+    backoff: Literal["constant", "linear", "exponential"] = "exponential"
+    initial: DurationText = "PT1S"
+    max: DurationText = "PT5M"
+    factor: float = Field(2, ge=1, le=10, strict=False, allow_inf_nan=False)
+    jitter: float = Field(0, ge=0, le=1, strict=False, allow_inf_nan=False)
+
+    def delay(self, attempt: int) -> timedelta:
+        """The wait after failed attempt ``attempt`` (1 = the first), without jitter."""
+        initial = parse_duration(self.initial)
+        longest = parse_duration(self.max)
+        if self.backoff == "constant" or not initial:
+            return min(initial, longest)
+        try:
+            times = attempt if self.backoff == "linear" else self.factor ** (attempt - 1)
+            return min(initial * times, longest)
+        except OverflowError:
+            return longest
+
+
+class GraphLimits(Part):
+    """Bounds of one instance; they may only lower those of the settings."""
+
+    max_steps: int | None = Field(None, ge=1, le=99_999, description="step runs of one instance")
+
+
+class GraphSettings(Part):
+    """Settings of every instance of this graph."""
+
+    actor_mode: Literal["system", "starter", "owner"] = Field(
+        "starter",
+        description="on whose behalf handlers act; without a starter (events, schedules) the system",
+    )
+    limits: GraphLimits = GraphLimits()
+
+
+class Node(Part):
+    """One node; ``config`` has the shape of its type."""
+
+    id: NodeId
+    type: str = Field(min_length=1, max_length=64)
+    name: str | None = Field(None, min_length=1, max_length=200)
+    config: dict[str, Any] = Field(default_factory=dict)
+    retry: RetryPolicy | None = None
+    timeout: DurationText | None = None
+    escalations: list[Any] | None = None
+    compensate: dict[str, Any] | None = None
+
+
+class Edge(Part):
+    """One edge: taken on an outcome (``on``), under a condition (``when``), or otherwise (plain)."""
+
+    from_: NodeId = Field(alias="from")
+    to: NodeId
+    on: Outcome | None = None
+    when: dict[str, Any] | str | None = None
+
+
+class GraphDocument(Part):
+    """A whole document."""
+
+    schema_: Literal["roundly.workflows.graph/v1"] = Field(alias="schema")
+    key: str = Field(pattern=KEY_PATTERN, max_length=100)
+    name: str = Field(min_length=1, max_length=200)
+    description: str | None = Field(None, max_length=10_000)
+    subject: str | None = Field(
+        None, pattern=KEY_PATTERN, max_length=100, description="registry key of the subject's type"
+    )
+    settings: GraphSettings = GraphSettings()
+    nodes: list[Node] = Field(min_length=1, max_length=2_000)
+    edges: list[Edge] = Field(default_factory=list, max_length=10_000)

@@ -1,0 +1,41 @@
+"""The node types: one module each, found by looking through this package.
+
+A module has TYPE (the name in documents), Config (a ``NodeConfig``) and nothing that runs on import.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
+
+from adapter.graph.nodes.base import NodeConfig
+
+NOT_SUPPORTED: Final = frozenset(
+    {
+        "approval",
+        "parallel",
+        "for_each",
+        "repeat",
+        "start_workflow",
+        "wait_for",
+        "task",
+        "transition",
+    }
+)
+"""Documented types that this version cannot run yet: well-formed, but refused by name."""
+
+
+@lru_cache(maxsize=1)
+def node_types() -> Mapping[str, type[NodeConfig]]:
+    """The config model of every node type that can run, by type, in alphabetical order."""
+    found: dict[str, type[NodeConfig]] = {}
+    for module_info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
+        if module_info.name == "base":
+            continue
+        module = importlib.import_module(f"{__name__}.{module_info.name}")
+        found[module.TYPE] = module.Config
+    return MappingProxyType(found)
