@@ -34,7 +34,6 @@ VARIABLES: Final[Mapping[Piece, str]] = {
     "temporal": "ALMANAC_TEMPORAL_ADDRESS",
     "valkey": "ALMANAC_VALKEY_URL",
 }
-_LOCK_WAIT: Final = 15.0
 
 
 class Stack:
@@ -47,6 +46,7 @@ class Stack:
         durable: False spares PostgreSQL its fsync, for data that nobody will miss.
         addresses: Servers of somebody else's, by piece: used as they are, never started or stopped.
         namespace: The Temporal namespace; an embedded server has only "default".
+        patience: Seconds to wait for the servers of a stack that has just ended on ``data_dir``.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Stack:
         durable: bool = True,
         addresses: Mapping[Piece, str] | None = None,
         namespace: str = NAMESPACE,
+        patience: float = 15,
     ) -> None:
         if unknown := set(pieces) - set(PIECES):
             raise Misconfigured(
@@ -74,6 +75,7 @@ class Stack:
         self._data_dir = Path(data_dir).resolve() if data_dir is not None else None
         self._ui = ui
         self._durable = durable
+        self._patience = patience
         self._running = contextlib.ExitStack()
         self._servers: dict[Piece, Postgres | Temporal | Valkey] = {}
 
@@ -237,7 +239,7 @@ class Stack:
 
         lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         self._running.callback(os.close, lock)
-        until = time.monotonic() + _LOCK_WAIT
+        until = time.monotonic() + self._patience
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
