@@ -1,0 +1,80 @@
+"""Temporal behind the engine's protocol: one workflow execution per unfinished instance."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+from adapter.engine.names import LOOK_SIGNAL, TASK_TIMEOUT, WORKFLOW_TYPE, workflow_id
+from adapter.errors import Unavailable
+
+
+class TemporalEngine:
+    """Starts and signals executions of the driver.
+
+    Args:
+        client: Connected to the namespace.
+        task_queue: Where the workers poll.
+        deadline: How long one call may take.
+    """
+
+    def __init__(
+        self, client: Client, task_queue: str, *, deadline: timedelta = timedelta(seconds=2)
+    ) -> None:
+        self._client = client
+        self._task_queue = task_queue
+        self._deadline = deadline
+
+    async def start(self, ulid: str) -> None:
+        """Starts the execution, eagerly if a worker of this process can take it.
+
+        A run that exists already may be about to close without having seen what this start is for,
+        so it is signalled.
+
+        Raises:
+            Unavailable: The server did not answer in time.
+        """
+        try:
+            await self._client.start_workflow(
+                WORKFLOW_TYPE,
+                ulid,
+                id=workflow_id(ulid),
+                task_queue=self._task_queue,
+                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                task_timeout=TASK_TIMEOUT,
+                request_eager_start=True,
+                rpc_timeout=self._deadline,
+            )
+        except WorkflowAlreadyStartedError:
+            await self.poke(ulid)
+        except (RPCError, OSError) as error:
+            raise Unavailable(f"Temporal did not start {workflow_id(ulid)}: {error}") from error
+
+    async def poke(self, ulid: str) -> None:
+        """Signals the execution, starting one if none is open.
+
+        The server refuses to close a run over a signal it has not handled, so a poke that meets a
+        closing run is seen by it or by the next one.
+
+        Raises:
+            Unavailable: The server did not answer in time.
+        """
+        try:
+            await self._client.start_workflow(
+                WORKFLOW_TYPE,
+                ulid,
+                id=workflow_id(ulid),
+                task_queue=self._task_queue,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+                task_timeout=TASK_TIMEOUT,
+                start_signal=LOOK_SIGNAL,
+                rpc_timeout=self._deadline,
+            )
+        except (RPCError, OSError) as error:
+            raise Unavailable(f"Temporal did not signal {workflow_id(ulid)}: {error}") from error

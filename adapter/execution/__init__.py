@@ -1,0 +1,1 @@
+"""Running instances: turns, handlers, actions. Knows the record, knows no Temporal."""

@@ -1,0 +1,76 @@
+"""What turns share within one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from adapter.execution.cache import FoldCache
+from adapter.execution.graphs import Graphs
+from adapter.execution.registry import Registry
+from adapter.execution.runner import HandlerRunner
+from adapter.interpreter.env import Policy
+from adapter.records.append import Appender
+from adapter.records.keys import Keys, keys_for
+from adapter.records.load import Loader
+from adapter.records.look import Looker
+from adapter.records.workers import Workers
+from adapter.settings import Settings
+
+
+@dataclass(slots=True)
+class TurnDeps:
+    """The process's connections, handlers and caches.
+
+    Attributes:
+        pool: An asyncpg pool; a turn holds one connection.
+        worker: This process's id, 26 characters.
+        new_token: Draws the token of a turn, 26 characters.
+        policies: What the decider may know of ``registry``.
+    """
+
+    settings: Settings
+    pool: Any
+    worker: str
+    registry: Registry
+    runner: HandlerRunner
+    loader: Loader
+    looker: Looker
+    appender: Appender
+    workers: Workers
+    graphs: Graphs
+    step_keys: Keys
+    wait_keys: Keys
+    cache: FoldCache
+    new_token: Callable[[], str]
+    policies: Mapping[str, Policy]
+
+
+def turn_deps(
+    settings: Settings,
+    pool: Any,
+    *,
+    worker: str,
+    registry: Registry,
+    runner: HandlerRunner,
+    new_token: Callable[[], str],
+) -> TurnDeps:
+    """Puts the parts together for one process."""
+    return TurnDeps(
+        settings=settings,
+        pool=pool,
+        worker=worker,
+        registry=registry,
+        runner=runner,
+        loader=Loader(settings),
+        looker=Looker(settings),
+        appender=Appender(settings),
+        workers=Workers(settings),
+        graphs=Graphs(settings),
+        step_keys=keys_for(settings, "step_runs"),
+        wait_keys=keys_for(settings, "waits"),
+        cache=FoldCache(settings.worker.cache_instances),
+        new_token=new_token,
+        policies={name: Policy(action.retry) for name, action in registry.actions.items()},
+    )

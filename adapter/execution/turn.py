@@ -1,0 +1,412 @@
+"""The turn: brings one instance as far as it goes now, one commit per step.
+
+Load once, apply what came in, take over what a dead turn left, then decide, append and run
+handlers until nothing is left to do, until the stretch is over, or until another turn's entry
+refuses this one. A turn may be repeated, killed or run twice at any point: everything it does
+passes through the append, which takes only what was decided on the latest entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from adapter.execution.cache import Folded, wait_key
+from adapter.execution.context import InstanceInfo, StepInfo, make_context
+from adapter.execution.deps import TurnDeps
+from adapter.execution.runner import Call
+from adapter.graph.compiled import Graph
+from adapter.interpreter import entries as kinds
+from adapter.interpreter.apply import fold
+from adapter.interpreter.decide import Decision, decide
+from adapter.interpreter.entries import Entry
+from adapter.interpreter.env import Bounds, Env
+from adapter.interpreter.events import Arrived, Event, Failure, Finished, TakeOver, Tick
+from adapter.interpreter.projection import project
+from adapter.interpreter.state import Key, State
+from adapter.records.keys import Draw, KeysSpent
+from adapter.records.load import Loaded
+
+SNAPSHOT_EVERY = 1_000
+"""Entries between two snapshots in the journal."""
+
+GRACE = 1.0
+"""Seconds a handler may overrun its time-out before the turn stops waiting for its report."""
+
+KEYS_AHEAD = 100
+"""Ids that a decision usually can draw without asking for more."""
+
+MIN_DELAY = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """What a driver has to know after a turn.
+
+    Attributes:
+        status: The instance's status.
+        node: The main line's node.
+        ended: Nothing is left to do, ever.
+        more: Something is left to do now: take another turn at once.
+        delay: Seconds to the next thing that falls due; None when only an event can go on.
+        progressed: Whether the turn wrote anything.
+        stuck: Work is due that this turn could not do; another one at once would not help.
+    """
+
+    status: str
+    node: str | None
+    ended: bool
+    more: bool
+    delay: float | None
+    progressed: bool
+    stuck: bool = False
+
+
+class Superseded(Exception):  # noqa: N818  (a signal within this module, not an error)
+    """Another turn's entry refused this one."""
+
+
+async def take_turn(deps: TurnDeps, ulid: str, stopping: asyncio.Event | None = None) -> TurnResult:
+    """Takes one turn of an instance.
+
+    Args:
+        deps: The process's connections, handlers and caches.
+        ulid: The instance.
+        stopping: When set, no further step is begun and the turn returns at the next boundary.
+
+    Raises:
+        NotFound: No such instance.
+        NewerJournal: A newer interpreter wrote to it; another worker must go on.
+        asyncpg.PostgresError, OSError, TimeoutError: The database cannot be reached; the turn can
+            be repeated.
+    """
+    async with deps.pool.acquire() as connection:
+        turn = _Turn(deps, ulid, connection, stopping)
+        try:
+            return await turn.run()
+        finally:
+            turn.close()
+
+
+class _Turn:
+    def __init__(
+        self,
+        deps: TurnDeps,
+        ulid: str,
+        connection: Any,
+        stopping: asyncio.Event | None,
+    ) -> None:
+        self.deps = deps
+        self.ulid = ulid
+        self.connection = connection
+        self.stopping = stopping
+        self.writer = deps.new_token()
+        self.began = time.monotonic()
+        self.folded: Folded = deps.cache.take(ulid)
+        self.running: dict[Key, tuple[Call, float]] = {}
+        self.finished: list[Finished] = []
+        self.wake = asyncio.Event()
+        self.loop = asyncio.get_running_loop()
+        self.progressed = False
+        self.closed = False
+        self.inputs: dict[Key, Any] = {}
+        self.loaded: Loaded
+        self.graph: Graph
+        self.clock: tuple[datetime, float]
+
+    @property
+    def state(self) -> State:
+        return self.folded.state
+
+    def close(self) -> None:
+        self.closed = True
+        for call, _ in self.running.values():
+            call.ended = True
+
+    async def run(self) -> TurnResult:
+        inbox = await self._load()
+        events: list[Event] = [*inbox, TakeOver(await self._gone()), Tick()]
+        if any(wait.event is not None for wait in self.state.waits.values()):
+            fresh = {w for w, wait in self.state.waits.items() if w not in self.folded.looked}
+            stale = {w for w in self.state.waits} if any(a.kind == "event" for a in inbox) else set()
+            await self._look(fresh | stale)
+        try:
+            await self._go_on(events)
+        except Superseded:
+            return TurnResult(self.state.status, self.state.current, False, True, MIN_DELAY, self.progressed)
+        self.deps.cache.put(self.ulid, self.folded)
+        return self._result()
+
+    async def _go_on(self, events: list[Event]) -> None:
+        while True:
+            wrote, more = await self._advance(events)
+            events = []
+            if more:
+                inbox = await self._load(again=True)
+                events += inbox
+                if any(arrived.kind == "event" for arrived in inbox):
+                    self.folded.looked.clear()
+            fresh = {
+                key
+                for key, wait in self.state.waits.items()
+                if wait.event is not None and key not in self.folded.looked
+            }
+            if fresh and await self._look(fresh):
+                events.append(Tick())
+            if not events and self.running:
+                events += await self._results()
+            if not events and not (wrote and self._may_go_on()):
+                return
+            if not events or not isinstance(events[-1], Tick):
+                events.append(Tick())
+
+    def _may_go_on(self) -> bool:
+        """Whether a scheduled step is left that this turn may still begin."""
+        if self.state.ended or not self._may_begin():
+            return False
+        now = self._now()
+        return any(
+            (step.status == "scheduled" or (step.status == "retrying" and step.due_at is not None and step.due_at <= now))
+            and self._can_run(step.node)
+            for step in self.state.steps.values()
+        )
+
+    def _can_run(self, node: str) -> bool:
+        action = getattr(self.graph.nodes[node].config, "action", None)
+        return action is None or action in self.deps.registry
+
+    def _may_begin(self) -> bool:
+        if self.stopping is not None and self.stopping.is_set():
+            return False
+        return time.monotonic() - self.began < self.deps.settings.worker.stretch.total_seconds()
+
+    async def _load(self, *, again: bool = False) -> list[Arrived]:
+        loaded = await self.deps.loader.load(self.connection, self.ulid, self.state.seq)
+        if again and loaded.entries:
+            raise Superseded
+        if loaded.since != self.state.seq:
+            self.folded = Folded(State(seq=loaded.since))
+        for seq, entry in enumerate(loaded.entries, start=loaded.since + 1):
+            if entry.kind == kinds.SNAPSHOT:
+                self.folded.snapshot_seq = seq
+        self.folded.state = fold(loaded.entries, self.folded.state)
+        self.loaded = loaded
+        self.clock = (loaded.now, time.monotonic())
+        self.graph = await self.deps.graphs.get(self.connection, loaded.version)
+        return loaded.inbox
+
+    def _now(self) -> datetime:
+        at, since = self.clock
+        return at + timedelta(seconds=time.monotonic() - since)
+
+    async def _gone(self) -> frozenset[str]:
+        """Workers of open foreign attempts whose heartbeat has a gap."""
+        workers = {
+            step.worker
+            for step in self.state.steps.values()
+            if step.status == "running" and step.worker is not None
+        }
+        if not workers:
+            return frozenset()
+        return await self.deps.workers.gone(self.connection, workers)
+
+    async def _look(self, waits: set[Key]) -> bool:
+        """Looks for stored events for the waits; True when something new was found."""
+        found = False
+        for key in waits:
+            wait = self.state.waits.get(key)
+            if wait is None or wait.event is None:
+                continue
+            events = await self.deps.looker.look(
+                self.connection,
+                wait,
+                accept_from=self.state.accept_from,
+                consumed=self.state.consumed,
+                owner_scope=self.loaded.owner_scope,
+            )
+            self.folded.looked.add(key)
+            known = self.folded.stored.get(wait_key(wait), [])
+            if len(events) > len(known) or {e.id for e in events} - {e.id for e in known}:
+                self.folded.stored[wait_key(wait)] = events
+                found = True
+        return found
+
+    async def _advance(self, events: Sequence[Event]) -> tuple[bool, bool]:
+        """Decides on the events, appends, begins handlers.
+
+        Returns:
+            Whether anything was written, and whether unapplied inbox rows are left.
+        """
+        before = self.state
+        state = before
+        entries: list[Entry] = []
+        for event in events:
+            decision = await self._decide(state, event)
+            entries += decision.entries
+            state = decision.state
+        if not entries:
+            return False, False
+        if state.seq - self.folded.snapshot_seq >= SNAPSHOT_EVERY:
+            snapshot = Entry(kinds.SNAPSHOT, data=state.as_json())
+            entries.append(snapshot)
+            state = fold([snapshot], state)
+            self.folded.snapshot_seq = state.seq
+        changes = project(before, entries, state, ulid=self.ulid, writer=self.writer)
+        appended = await self.deps.appender.append(
+            self.connection,
+            instance=self.loaded.id,
+            expected_seq=before.seq,
+            entries=entries,
+            changes=changes,
+            writer=self.writer,
+        )
+        if appended is None:
+            raise Superseded
+        self.progressed = True
+        self.folded.state = state
+        self.clock = (appended.at, time.monotonic())
+        self._keep_and_begin(entries)
+        return True, appended.more
+
+    async def _decide(self, state: State, event: Event) -> Decision:
+        """Asks the decider, and fetches what it lacks until it can answer."""
+        count = KEYS_AHEAD
+        while True:
+            steps = await self.deps.step_keys.reserve(
+                self.connection, count, after=state.newest_id
+            )
+            waits = await self.deps.wait_keys.reserve(self.connection, count)
+            try:
+                decision = decide(self.graph, state, event, self._env(steps, waits))
+            except KeysSpent:
+                count *= 2
+                continue
+            if decision.complete:
+                return decision
+            await self._fetch(decision.outputs, decision.inputs)
+
+    def _env(self, step_id: Draw, wait_id: Draw) -> Env:
+        settings = self.deps.settings
+        limits = settings.limits
+        own = getattr(getattr(self.graph.settings, "limits", None), "max_steps", None)
+        return Env(
+            facts=self.loaded.facts,
+            now=self._now(),
+            writer=self.writer,
+            worker=self.deps.worker,
+            step_id=step_id,
+            wait_id=wait_id,
+            begin=self._may_begin(),
+            bounds=Bounds(
+                max_steps=min(own or limits.max_steps, limits.max_steps),
+                max_state_bytes=limits.max_state_bytes,
+                input_bytes=settings.steps_input.max_bytes,
+            ),
+            policies=self.deps.policies,
+            outputs=self.folded.outputs,
+            inputs=self.inputs,
+            stored=self.folded.stored_for,
+            random=random.random(),  # noqa: S311  (jitter)
+        )
+
+    async def _fetch(self, outputs: frozenset[Key], inputs: frozenset[Key]) -> None:
+        if outputs:
+            self.folded.outputs |= await self.deps.loader.outputs(self.connection, outputs)
+        if inputs:
+            self.inputs |= await self.deps.loader.inputs(self.connection, inputs)
+
+    def _keep_and_begin(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.step is None:
+                continue
+            if "output" in entry.row:
+                self.folded.outputs[entry.step] = entry.row["output"]
+            if entry.kind == kinds.STEP_STARTED and entry.step in self.state.steps:
+                self._begin(entry.step, entry.row["call"])
+
+    def _begin(self, key: Key, values: Mapping[str, Any]) -> None:
+        step = self.state.steps[key]
+        node = self.graph.nodes[step.node]
+        config: Any = node.config
+        action = self.deps.registry.actions[config.action]
+        timeout = (node.timeout or action.timeout).total_seconds()
+        facts = self.loaded.facts
+        call = Call(
+            step=key,
+            token=self.writer,
+            node=node.id,
+            action=action,
+            values=values,
+            context=make_context(
+                InstanceInfo(self.ulid, str(facts.instance.get("key")), facts.trigger),
+                StepInfo(
+                    key, node.id, step.visit, step.attempt, f"wf:{self.ulid}:{node.id}:{step.visit}"
+                ),
+                self.loaded.actor,
+                facts.subject,
+            ),
+            timeout=timeout,
+            max_output_bytes=self.deps.settings.limits.max_output_bytes,
+            report=self._report,
+        )
+        self.running[key] = (call, time.monotonic() + timeout + GRACE)
+        self.deps.runner.submit(call)
+
+    def _report(self, finished: Finished) -> None:
+        """Called on the handler's thread."""
+        self.loop.call_soon_threadsafe(self._settled, finished)
+
+    def _settled(self, finished: Finished) -> None:
+        if not self.closed and self.running.pop(finished.step, None) is not None:
+            self.finished.append(finished)
+            self.wake.set()
+
+    async def _results(self) -> list[Event]:
+        """Waits until a handler has ended; takes all that have."""
+        deadline = min(until for _, until in self.running.values())
+        if not self.finished:
+            try:
+                async with asyncio.timeout(max(deadline - time.monotonic(), 0.001)):
+                    await self.wake.wait()
+            except TimeoutError:
+                self._give_up()
+        self.wake.clear()
+        results, self.finished = self.finished, []
+        return list(results)
+
+    def _give_up(self) -> None:
+        now = time.monotonic()
+        for key, (call, until) in list(self.running.items()):
+            if until <= now:
+                call.ended = True
+                del self.running[key]
+                message = f"node {call.node!r} did not end within {call.timeout:g} s, nor report it"
+                self.finished.append(
+                    Finished(key, self.writer, failure=Failure("step_timed_out", message))
+                )
+
+    def _result(self) -> TurnResult:
+        state = self.state
+        now = self._now()
+        scheduled = [s for s in state.steps.values() if s.status == "scheduled"]
+        runnable = any(self._can_run(step.node) for step in scheduled)
+        dues = [wait.due_at for wait in state.waits.values() if wait.due_at is not None]
+        dues += [step.due_at for step in state.steps.values() if step.due_at is not None]
+        overdue = bool(dues) and min(dues) <= now
+        delay = max((min(dues) - now).total_seconds(), MIN_DELAY) if dues else None
+        blocked = bool(scheduled) and not runnable
+        return TurnResult(
+            status=state.status,
+            node=state.current,
+            ended=state.ended,
+            more=runnable and not state.ended,
+            delay=None if state.ended else delay,
+            progressed=self.progressed,
+            stuck=not state.ended
+            and (blocked or (not self.progressed and (overdue or runnable))),
+        )

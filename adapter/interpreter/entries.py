@@ -1,0 +1,98 @@
+"""The vocabulary of the journal: every kind of decision, and what its ``data`` holds.
+
+An entry is a decision that has been taken: expressions, zones, jitter and random numbers are in
+it as values, so folding it evaluates nothing. ``data`` goes into ``workflow_journal.data``; ``row``
+holds what only the documented row keeps (outputs, inputs, messages), which the journal never copies.
+
+Times in ``data`` are RFC 3339 text in UTC. ``edge`` is ``{"to", "by", "index"}``: the node that is
+entered next, why (``outcome``, ``condition``, ``plain``; ``none`` when no edge was taken), and the
+edge's place in the document's ``edges``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .state import EMPTY, Key
+
+STARTED: Final = "started"
+"""The instance begins. data: inbox, snapshot (of the start), after (event id) or null."""
+
+STEP_SCHEDULED: Final = "step_scheduled"
+"""A step run exists that nobody runs yet; with ``due_at`` it waits for its back-off."""
+
+STEP_STARTED: Final = "step_started"
+"""A writer runs the step. data: token, worker; with ``new`` also what step_scheduled holds."""
+
+STEP_PASSED: Final = "step_passed"
+"""A node that takes no time was entered and left. data: outcome, edge, set (new variables)."""
+
+STEP_SUCCEEDED: Final = "step_succeeded"
+"""The handler returned. data: outcome, edge. row: output."""
+
+STEP_FAILED: Final = "step_failed"
+"""The attempt failed. data: code, retryable, final, edge when final. row: message."""
+
+STEP_LOST: Final = "step_lost"
+"""The attempt's worker is gone. data: counted (against max_lost), final."""
+
+WAIT_OPENED: Final = "wait_opened"
+"""A step waits. data: wait, kind, due_at, event, match, outcome and what step_scheduled holds."""
+
+WAIT_FIRED: Final = "wait_fired"
+"""What the step waited for came. data: wait, event, inbox, outcome, edge. row: payload."""
+
+WAIT_TIMED_OUT: Final = "wait_timed_out"
+"""The wait's time came first. data: wait, outcome, edge."""
+
+INBOX_APPLIED: Final = "inbox_applied"
+"""An inbox row was taken note of. data: inbox, kind, result {"status", "reason"}."""
+
+COMPLETED: Final = "completed"
+"""The instance ended as it should. data: node."""
+
+FAILED: Final = "failed"
+"""The instance failed. data: code, node. row: message."""
+
+CANCELLED: Final = "cancelled"
+"""The instance was cancelled. data: node."""
+
+SNAPSHOT: Final = "snapshot"
+"""The state so far, without outputs. data: ``State.as_json()``."""
+
+KINDS: Final = frozenset(
+    {
+        STARTED,
+        STEP_SCHEDULED,
+        STEP_STARTED,
+        STEP_PASSED,
+        STEP_SUCCEEDED,
+        STEP_FAILED,
+        STEP_LOST,
+        WAIT_OPENED,
+        WAIT_FIRED,
+        WAIT_TIMED_OUT,
+        INBOX_APPLIED,
+        COMPLETED,
+        FAILED,
+        CANCELLED,
+        SNAPSHOT,
+    }
+)
+
+SUCCESS: Final = "success"
+FAILURE: Final = "failure"
+"""The two outcomes that every node can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One decision: a row of the journal, and the part of it that only a documented row keeps."""
+
+    kind: str
+    node: str | None = None
+    step: Key | None = None
+    data: Mapping[str, Any] = EMPTY
+    row: Mapping[str, Any] = EMPTY

@@ -1,0 +1,39 @@
+"""One module per node type: what entering such a node leads to.
+
+A module names its ``TYPE`` and has one function, ``enter(draft, node, visit)``. Adding a node type
+means adding a file here and one in ``adapter/graph/nodes``; nothing else lists them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import Protocol, cast
+
+from adapter.graph.compiled import CompiledNode
+from adapter.interpreter.draft import Draft, Visit
+
+
+class NodeModule(Protocol):
+    """What every module of this package provides."""
+
+    TYPE: str
+
+    def enter(self, draft: Draft, node: CompiledNode, visit: Visit) -> None:
+        """Adds to the draft what entering the node leads to."""
+        ...
+
+
+@cache
+def node_modules() -> dict[str, NodeModule]:
+    """All node types by their name."""
+    found = [
+        importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)
+    ]
+    return {module.TYPE: cast("NodeModule", module) for module in found}
+
+
+def module_for(node_type: str) -> NodeModule:
+    """The module of a node type; the graph was validated, so it exists."""
+    return node_modules()[node_type]

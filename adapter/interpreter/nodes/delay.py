@@ -1,0 +1,49 @@
+"""``delay``: goes on after a while, or at a time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from adapter.graph.compiled import CompiledNode
+from adapter.graph.durations import parse_duration, parse_time
+from adapter.graph.expressions import EvaluationFailed
+from adapter.interpreter.draft import Draft, Visit
+from adapter.interpreter.events import Failure
+from adapter.interpreter.passing import fail_at_once
+from adapter.interpreter.waiting import open_wait
+
+TYPE = "delay"
+
+
+def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
+    """Works out the due time once and waits for it."""
+    try:
+        due = due_time(node.template.render(draft.names(node)), draft.env.now, "for")
+    except (EvaluationFailed, ValueError) as error:
+        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        return
+    open_wait(draft, node, visit, kind="timer", due_at=due or draft.env.now)
+
+
+def due_time(rendered: dict[str, object], now: datetime, span: str) -> datetime | None:
+    """The earlier of ``until`` and now + the duration named by ``span``; None without either.
+
+    Raises:
+        ValueError: One of them is not what it should be.
+    """
+    times: list[datetime] = []
+    until, lasting = rendered.get("until"), rendered.get(span)
+    if until is not None:
+        times.append(parse_time(_text(until)))
+    if lasting is not None:
+        try:
+            times.append(now + parse_duration(_text(lasting)))
+        except OverflowError:
+            times.append(datetime.max.replace(tzinfo=now.tzinfo))
+    return min(times) if times else None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.80} is no text that holds a duration or time")  # noqa: TRY004
+    return value

@@ -1,0 +1,36 @@
+"""``end``: the instance is over, as completed, failed or cancelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adapter.graph.compiled import CompiledNode
+from adapter.graph.expressions import EvaluationFailed
+from adapter.interpreter import entries as kinds
+from adapter.interpreter.draft import NO_EDGE, Draft, Visit
+from adapter.interpreter.events import Failure
+from adapter.interpreter.passing import fail_at_once
+
+TYPE = "end"
+
+
+def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
+    """Keeps the output in its step run and ends the instance."""
+    config: Any = node.config
+    try:
+        rendered = node.template.render(draft.names(node))
+    except EvaluationFailed as error:
+        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        return
+    data = {**visit.data(), "outcome": kinds.SUCCESS, "edge": NO_EDGE}
+    output = rendered.get("output")
+    row = {} if output is None else {"output": output}
+    draft.emit(kinds.STEP_PASSED, node.id, visit.step.id, data, row)
+    draft.queue.clear()
+    if config.status == "failed":
+        message = str(rendered.get("message") or f"ended at {node.id!r}")
+        draft.fail(node.id, Failure(config.code or "step_failed", message))
+    elif config.status == "cancelled":
+        draft.emit(kinds.CANCELLED, node.id)
+    else:
+        draft.emit(kinds.COMPLETED, node.id)

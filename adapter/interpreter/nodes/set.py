@@ -1,0 +1,29 @@
+"""``set``: writes workflow variables, all of them worked out before any is written."""
+
+from __future__ import annotations
+
+import orjson
+
+from adapter.graph.compiled import CompiledNode
+from adapter.graph.expressions import EvaluationFailed
+from adapter.interpreter.draft import Draft, Visit
+from adapter.interpreter.events import Failure
+from adapter.interpreter.passing import fail_at_once, pass_through
+
+TYPE = "set"
+
+
+def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
+    """Merges the values into ``state``; a state above its limit fails the step."""
+    try:
+        values = node.template.render(draft.names(node))["values"]
+    except EvaluationFailed as error:
+        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        return
+    size = len(orjson.dumps({**draft.state.values, **values}))
+    limit = draft.env.bounds.max_state_bytes
+    if size > limit:
+        message = f"set {node.id!r} makes the state {size} bytes, the limit is {limit}"
+        fail_at_once(draft, node, visit, Failure("state_too_large", message, retryable=False))
+        return
+    pass_through(draft, node, visit, values=values)

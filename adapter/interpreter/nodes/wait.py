@@ -1,0 +1,39 @@
+"""``wait``: goes on when an event comes, or when its time has come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adapter.graph.compiled import CompiledNode
+from adapter.graph.expressions import EvaluationFailed
+from adapter.interpreter.draft import Draft, Visit
+from adapter.interpreter.events import Failure
+from adapter.interpreter.nodes.delay import due_time
+from adapter.interpreter.passing import fail_at_once
+from adapter.interpreter.waiting import open_wait
+
+TYPE = "wait"
+
+
+def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
+    """Resolves match and time once, opens the wait, and takes a stored event if one fits."""
+    config: Any = node.config
+    try:
+        rendered = node.template.render(draft.names(node))
+        due = due_time(rendered, draft.env.now, "timeout")
+    except (EvaluationFailed, ValueError) as error:
+        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        return
+    if config.event is None:
+        open_wait(draft, node, visit, kind="timer", due_at=due or draft.env.now)
+        return
+    open_wait(
+        draft,
+        node,
+        visit,
+        kind="event",
+        due_at=due,
+        event=config.event,
+        match=rendered.get("match") or {},
+        outcome=config.outcome,
+    )

@@ -1,0 +1,56 @@
+"""Nodes that take no time: entered and left in one entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from adapter.graph.compiled import CompiledNode
+
+from . import entries as kinds
+from .draft import Draft, Visit, describe
+from .events import Failure
+from .state import EMPTY
+
+
+def pass_through(
+    draft: Draft,
+    node: CompiledNode,
+    visit: Visit,
+    *,
+    outcome: str = kinds.SUCCESS,
+    output: Any = None,
+    keep: bool = True,
+    values: Mapping[str, Any] | None = None,
+) -> None:
+    """Enters and leaves a node.
+
+    Args:
+        draft: The decision so far.
+        node: The node.
+        visit: This entry into it.
+        outcome: Decides the edge.
+        output: What ``steps.<node>.output`` stands for.
+        keep: Whether the step run keeps the output in its row.
+        values: New workflow variables.
+    """
+    step = visit.step
+    draft.outputs[step.id] = output
+    if values:
+        # Edges are chosen with the new variables in place.
+        draft.pending_values = dict(values)
+    edge, broken = draft.route(node, step, outcome, output)
+    draft.pending_values = EMPTY
+    data: dict[str, Any] = {**visit.data(), "outcome": outcome, "edge": edge}
+    if values:
+        data["set"] = dict(values)
+    row = {"output": output} if keep and output is not None else {}
+    draft.emit(kinds.STEP_PASSED, node.id, step.id, data, row)
+    draft.leave(node, step, outcome, edge, broken)
+
+
+def fail_at_once(draft: Draft, node: CompiledNode, visit: Visit, failure: Failure) -> None:
+    """Enters a node and fails there: its config could not be resolved."""
+    if visit.new:
+        draft.emit(kinds.STEP_SCHEDULED, node.id, visit.step.id, describe(visit.step))
+    draft.fail_step(node, visit.step, failure)

@@ -1,0 +1,91 @@
+"""What the relay asks of the record: which instances are to be poked.
+
+A claim is a mark (``poked_at``) on rows taken by id, committed before anything is sent. Marks are
+hints: a row that was poked and is still unapplied is poked again after 5 s, then at doubling
+distances up to 5 min, so a relay that dies with claims in hand loses nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from adapter.settings import Settings
+
+AGAIN_FIRST = 5.0
+AGAIN_MOST = 300.0
+SWEEP_LOCK = 0x616C6D61
+"""The advisory lock under which one worker at a time sweeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An instance to be poked because of rows that were just marked."""
+
+    ulid: str
+    starts: bool
+
+
+class Relaying:
+    """Claims rows for one set of table names."""
+
+    def __init__(self, settings: Settings) -> None:
+        names = settings.tables
+        pick = """
+WITH picked AS (
+  SELECT b.id FROM {inbox} b WHERE {where} ORDER BY b.id LIMIT $1 FOR UPDATE SKIP LOCKED
+), marked AS (
+  UPDATE {inbox} b SET poked_at = clock_timestamp() FROM picked p WHERE b.id = p.id
+  RETURNING b.instance_id, b.kind
+)
+SELECT i.ulid, bool_or(m.kind = 'start') AS starts
+FROM marked m JOIN {instances} i ON i.id = m.instance_id GROUP BY i.ulid"""
+        fresh = "b.applied_at IS NULL AND b.poked_at IS NULL AND b.kind {is_start} 'start'"
+        again = f"""b.applied_at IS NULL AND b.poked_at < clock_timestamp()
+            - make_interval(secs => least({AGAIN_MOST}, greatest({AGAIN_FIRST},
+                extract(epoch FROM b.poked_at - b.created_at))))"""
+        tables = {"inbox": names.inbox, "instances": names.instances}
+        self._starts = pick.format(where=fresh.format(is_start="="), **tables)
+        self._pokes = pick.format(where=fresh.format(is_start="<>"), **tables)
+        self._again = pick.format(where=again, **tables)
+        self._due = f"""
+SELECT i.ulid FROM {names.instances} i WHERE i.id IN (
+  SELECT w.instance_id FROM {names.waits} w
+  WHERE w.status = 'pending' AND w.due_at < clock_timestamp() - interval '10 seconds'
+  UNION
+  SELECT s.instance_id FROM {names.step_runs} s
+  WHERE s.status = 'retrying' AND s.scheduled_for < clock_timestamp() - interval '10 seconds'
+  UNION
+  SELECT s.instance_id FROM {names.step_runs} s
+  WHERE s.status = 'scheduled' AND s.updated_at < clock_timestamp() - interval '10 seconds'
+  UNION
+  SELECT s.instance_id FROM {names.step_runs} s
+  WHERE s.status = 'running' AND s.updated_at < clock_timestamp() - interval '10 seconds'
+) AND i.status IN ('running', 'waiting') ORDER BY i.id LIMIT $1"""
+
+    async def claim_starts(self, connection: Any, limit: int) -> list[Claim]:
+        """Marks start rows that nobody has poked for, lowest id first."""
+        return self._claims(await connection.fetch(self._starts, limit))
+
+    async def claim_pokes(self, connection: Any, limit: int) -> list[Claim]:
+        """Marks all other rows that nobody has poked for, lowest id first."""
+        return self._claims(await connection.fetch(self._pokes, limit))
+
+    async def claim_again(self, connection: Any, limit: int) -> list[Claim]:
+        """Marks rows again whose poke led to nothing."""
+        return self._claims(await connection.fetch(self._again, limit))
+
+    async def overdue(self, connection: Any, limit: int) -> list[str]:
+        """Instances with something due for ten seconds; the caller holds the sweep's lock."""
+        return [row["ulid"] for row in await connection.fetch(self._due, limit)]
+
+    async def sweep(self, connection: Any, limit: int) -> list[str]:
+        """What ``overdue`` finds, if no other worker sweeps just now."""
+        async with connection.transaction():
+            if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", SWEEP_LOCK):
+                return []
+            return await self.overdue(connection, limit)
+
+    @staticmethod
+    def _claims(rows: Any) -> list[Claim]:
+        return [Claim(row["ulid"], row["starts"]) for row in rows]

@@ -1,0 +1,150 @@
+"""The relay: turns rows into pokes. A set of loops in each worker, each of which outlives its errors.
+
+Nothing depends on any one relay: claims skip what others hold, marks are hints, and what was poked
+in vain is poked again. Starts have a lane of their own, so a command never queues behind them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from adapter.engine.protocol import Engine
+from adapter.errors import Unavailable
+from adapter.records.relaying import Relaying
+from adapter.settings import Settings
+
+LOGGER = logging.getLogger("almanac.relay")
+
+START_BATCH = 50
+POKE_BATCH = 200
+AT_ONCE = 20
+"""Calls to the engine under way at once, per lane."""
+
+AGAIN_INTERVAL = 1.0
+ERROR_FIRST = 0.5
+ERROR_MOST = 10.0
+
+
+@dataclass(slots=True)
+class RelayReport:
+    """What the relay has done since it began; written to the worker's row."""
+
+    started: int = 0
+    poked: int = 0
+    again: int = 0
+    swept: int = 0
+    matched: int = 0
+    errors: int = 0
+    last_error: str | None = None
+    lanes: dict[str, str] = field(default_factory=dict)
+
+
+class Relay:
+    """Claims rows and pokes their instances.
+
+    Args:
+        settings: Intervals and table names.
+        pool: An asyncpg pool of its own, so that turns never wait for it.
+        engine: What is poked.
+        match: Matches a batch of emitted events to waits and triggers; returns how many events.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        pool: Any,
+        engine: Engine,
+        match: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._pool = pool
+        self._engine = engine
+        self._match = match
+        self._relaying = Relaying(settings)
+        self._interval = settings.worker.relay_interval.total_seconds()
+        self._sweep_interval = settings.worker.sweep_interval.total_seconds()
+        self.report = RelayReport()
+
+    async def run(self) -> None:
+        """Runs all lanes until it is cancelled."""
+        async with asyncio.TaskGroup() as lanes:
+            lanes.create_task(self._lane("starts", self.start_batch, self._interval))
+            lanes.create_task(self._lane("pokes", self.poke_batch, self._interval))
+            lanes.create_task(self._lane("match", self.match_batch, self._interval))
+            lanes.create_task(self._lane("again", self.again_batch, AGAIN_INTERVAL))
+            lanes.create_task(self._lane("sweep", self.sweep_batch, self._sweep_interval))
+
+    async def _lane(
+        self, name: str, step: Callable[[], Awaitable[bool]], interval: float
+    ) -> None:
+        pause = ERROR_FIRST
+        while True:
+            try:
+                more = await step()
+            except Exception as error:  # noqa: BLE001  (a lane must outlive whatever a step meets)
+                self._failed(name, error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, ERROR_MOST)
+                continue
+            pause = ERROR_FIRST
+            if not more:
+                await asyncio.sleep(interval)
+
+    async def start_batch(self) -> bool:
+        """Starts executions for new instances; True when more may be waiting."""
+        async with self._pool.acquire() as connection:
+            claims = await self._relaying.claim_starts(connection, START_BATCH)
+        self.report.started += await self._each([c.ulid for c in claims], self._engine.start)
+        return len(claims) == START_BATCH
+
+    async def poke_batch(self) -> bool:
+        """Pokes instances with new inbox rows; True when more may be waiting."""
+        async with self._pool.acquire() as connection:
+            claims = await self._relaying.claim_pokes(connection, POKE_BATCH)
+        self.report.poked += await self._each([c.ulid for c in claims], self._engine.poke)
+        return len(claims) == POKE_BATCH
+
+    async def again_batch(self) -> bool:
+        """Pokes instances again whose last poke led to nothing."""
+        async with self._pool.acquire() as connection:
+            claims = await self._relaying.claim_again(connection, POKE_BATCH)
+        self.report.again += await self._each([c.ulid for c in claims], self._engine.poke)
+        return len(claims) == POKE_BATCH
+
+    async def sweep_batch(self) -> bool:
+        """Pokes instances that have something overdue, whatever the engine remembers."""
+        async with self._pool.acquire() as connection:
+            ulids = await self._relaying.sweep(connection, POKE_BATCH)
+        self.report.swept += await self._each(ulids, self._engine.poke)
+        return False
+
+    async def match_batch(self) -> bool:
+        """Matches a batch of events; True when more may be waiting."""
+        matched = await self._match()
+        self.report.matched += matched
+        return matched > 0
+
+    async def _each(self, ulids: Sequence[str], call: Callable[[str], Awaitable[None]]) -> int:
+        """Calls the engine for each instance; one that cannot be reached is poked again later."""
+        if not ulids:
+            return 0
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def one(ulid: str) -> bool:
+            async with slots:
+                try:
+                    await call(ulid)
+                except Unavailable as error:
+                    self._failed("engine", error)
+                    return False
+            return True
+
+        return sum(await asyncio.gather(*(one(ulid) for ulid in ulids)))
+
+    def _failed(self, lane: str, error: Exception) -> None:
+        self.report.errors += 1
+        self.report.last_error = f"{lane}: {type(error).__name__}: {error}"[:500]
+        LOGGER.warning("relay lane %s: %s: %s", lane, type(error).__name__, error)

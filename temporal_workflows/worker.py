@@ -1,0 +1,205 @@
+"""The worker: the composition root that connects turns, handlers, relay and Temporal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+from sqlalchemy import Engine as Database
+from temporalio.client import Client
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkflowRunner
+from ulid import ULID
+
+from adapter.engine.temporal import TemporalEngine
+from adapter.errors import Misconfigured
+from adapter.execution.deps import turn_deps
+from adapter.execution.registry import Registry, default_registry
+from adapter.execution.runner import HandlerRunner
+from adapter.records.connecting import make_database
+from adapter.records.workers import Workers
+from adapter.services.matching import match_events
+from adapter.settings import Settings
+from temporal_workflows.activities import TurnActivities
+from temporal_workflows.driver import InstanceDriver
+from temporal_workflows.relay import Relay
+
+LOGGER = logging.getLogger("almanac.worker")
+
+STICKY_TIMEOUT = timedelta(seconds=2)
+"""How long a task waits for the worker that cached the instance: a killed one delays no longer."""
+
+MATCH_BATCH = 500
+BEAT = 1.0
+COMMAND_TIMEOUT = 30.0
+"""Seconds after which a statement of a turn is given up; the turn is then repeated."""
+
+
+@asynccontextmanager
+async def running_worker(
+    settings: Settings,
+    registry: Registry = default_registry,
+    *,
+    client: Client | None = None,
+    workflow_runner: WorkflowRunner | None = None,
+) -> AsyncIterator[Relay]:
+    """Runs a worker as long as the context is open.
+
+    Args:
+        settings: ``database_url`` and ``temporal_address`` must be set.
+        registry: The actions that it has handlers for.
+        client: Used instead of connecting to ``temporal_address``.
+        workflow_runner: Unsandboxed by default: the driver decides nothing that a sandbox could
+            protect, and the sandbox halves its speed.
+
+    Raises:
+        Misconfigured: A setting is missing.
+    """
+    if settings.database_url is None:
+        raise Misconfigured("no database is named; set ALMANAC_DATABASE_URL")
+    client = client or await connect(settings)
+    worker_id = str(ULID())
+    pool = await make_pool(settings, settings.worker.connections)
+    relay_pool = await make_pool(settings, 4)
+    database = make_database(settings)
+    runner = HandlerRunner()
+    runner.start()
+    stopping = asyncio.Event()
+    deps = turn_deps(
+        settings,
+        pool,
+        worker=worker_id,
+        registry=registry,
+        runner=runner,
+        new_token=lambda: str(ULID()),
+    )
+    relay = Relay(
+        settings,
+        relay_pool,
+        TemporalEngine(client, settings.task_queue),
+        lambda: asyncio.to_thread(_match, database, settings),
+    )
+    slots = settings.worker.turns
+    worker = Worker(
+        client,
+        task_queue=settings.task_queue,
+        workflows=[InstanceDriver],
+        activities=[TurnActivities(deps, stopping).turn],
+        workflow_runner=workflow_runner or UnsandboxedWorkflowRunner(),
+        # Fewer turns than workflow tasks: a full house of turns must not stop pokes and timers.
+        max_concurrent_local_activities=slots,
+        max_concurrent_workflow_tasks=max(4 * slots, 16),
+        max_cached_workflows=5_000,
+        sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
+        graceful_shutdown_timeout=timedelta(seconds=10),
+    )
+    beat = _Beat(deps.workers, relay_pool, settings, worker_id, relay)
+    await beat.once()
+    background = [
+        asyncio.create_task(relay.run(), name="almanac-relay"),
+        asyncio.create_task(beat.run(), name="almanac-beat"),
+    ]
+    try:
+        async with worker:
+            yield relay
+            stopping.set()
+    finally:
+        stopping.set()
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        await beat.leave()
+        runner.stop()
+        await asyncio.gather(pool.close(), relay_pool.close())
+        database.dispose()
+
+
+async def run_worker(settings: Settings, registry: Registry = default_registry) -> None:
+    """Runs a worker until it is cancelled."""
+    async with running_worker(settings, registry):
+        await asyncio.Event().wait()
+
+
+async def connect(settings: Settings) -> Client:
+    """Connects to Temporal.
+
+    Raises:
+        Misconfigured: No address is set.
+    """
+    if settings.temporal_address is None:
+        raise Misconfigured("no Temporal server is named; set ALMANAC_TEMPORAL_ADDRESS")
+    return await Client.connect(settings.temporal_address, namespace=settings.temporal_namespace)
+
+
+async def make_pool(settings: Settings, size: int) -> Any:
+    """A pool of asyncpg connections that autocommit in READ COMMITTED, as appends need it."""
+    return await asyncpg.create_pool(
+        settings.database_url,
+        min_size=1,
+        max_size=size,
+        command_timeout=COMMAND_TIMEOUT,
+        statement_cache_size=1_000,
+        max_inactive_connection_lifetime=0,
+        reset=_keep,
+        server_settings={"application_name": "almanac", "default_transaction_isolation": "read committed"},
+    )
+
+
+async def _keep(_connection: Any) -> None:
+    """Nothing is ever set on these connections, so giving one back costs no round trip."""
+
+
+def _match(database: Database, settings: Settings) -> int:
+    with database.begin() as connection:
+        return match_events(connection, settings, MATCH_BATCH).events
+
+
+class _Beat:
+    """The worker's own row: a sign of life each second."""
+
+    def __init__(
+        self, workers: Workers, pool: Any, settings: Settings, worker: str, relay: Relay
+    ) -> None:
+        self._workers = workers
+        self._pool = pool
+        self._queue = settings.task_queue
+        self._worker = worker
+        self._relay = relay
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+
+    async def once(self) -> None:
+        report = self._relay.report
+        details = {
+            "started": report.started,
+            "poked": report.poked,
+            "again": report.again,
+            "swept": report.swept,
+            "matched": report.matched,
+            "errors": report.errors,
+            "last_error": report.last_error,
+        }
+        async with self._pool.acquire() as connection:
+            await self._workers.beat(
+                connection, self._worker, name=self._name, task_queue=self._queue, details=details
+            )
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            try:
+                await self.once()
+            except Exception as error:  # noqa: BLE001  (the loop must outlive the database)
+                LOGGER.warning("heartbeat of worker %s: %s", self._worker, error)
+
+    async def leave(self) -> None:
+        try:
+            async with self._pool.acquire() as connection:
+                await self._workers.leave(connection, self._worker)
+        except (asyncpg.PostgresError, OSError) as error:
+            LOGGER.warning("worker %s could not sign off: %s", self._worker, error)
