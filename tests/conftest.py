@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
     """The servers of this test process, PostgreSQL running; who stops one starts it again."""
-    stack = Stack.from_environment(("postgres", "temporal"), durable=False)
+    stack = Stack.from_environment("postgres", "temporal", durable=False)
     stack.start("postgres")
     yield stack
     stack.stop()

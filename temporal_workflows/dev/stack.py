@@ -25,7 +25,7 @@ from temporal_workflows.dev.temporal import NAMESPACE, Temporal
 from temporal_workflows.dev.valkey import Valkey
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
 Piece = Literal["postgres", "temporal", "valkey"]
 PIECES: Final[tuple[Piece, ...]] = ("postgres", "temporal", "valkey")
@@ -40,7 +40,7 @@ class Stack:
     """PostgreSQL, Temporal and Valkey, or some of them.
 
     Args:
-        pieces: Which servers this stack has.
+        pieces: Which servers this stack has; all three when none is named.
         data_dir: Where their data stay; None for a temporary directory.
         ui: Whether Temporal's web console is served.
         durable: False spares PostgreSQL its fsync, for data that nobody will miss.
@@ -51,8 +51,7 @@ class Stack:
 
     def __init__(
         self,
-        pieces: Collection[Piece] = PIECES,
-        *,
+        *pieces: Piece,
         data_dir: Path | str | None = None,
         ui: bool = False,
         durable: bool = True,
@@ -64,7 +63,7 @@ class Stack:
             raise Misconfigured(
                 f"No server is called {sorted(unknown)[0]!r}: choose among {', '.join(PIECES)}."
             )
-        self.pieces = tuple(piece for piece in PIECES if piece in pieces)
+        self.pieces = tuple(piece for piece in PIECES if not pieces or piece in pieces)
         self.addresses = dict(addresses or {})
         if namespace != NAMESPACE and "temporal" not in self.addresses:
             raise Misconfigured(
@@ -82,8 +81,7 @@ class Stack:
     @classmethod
     def from_environment(
         cls,
-        pieces: Collection[Piece] = PIECES,
-        *,
+        *pieces: Piece,
         data_dir: Path | str | None = None,
         ui: bool = False,
         durable: bool = True,
@@ -94,7 +92,7 @@ class Stack:
         addresses = {piece: environ[name] for piece, name in VARIABLES.items() if environ.get(name)}
         namespace = environ.get("ALMANAC_TEMPORAL_NAMESPACE") or NAMESPACE
         return cls(
-            pieces,
+            *pieces,
             data_dir=data_dir,
             ui=ui,
             durable=durable,

