@@ -22,7 +22,7 @@ from adapter.errors import Misconfigured
 from adapter.execution.deps import turn_deps
 from adapter.execution.registry import Registry, default_registry
 from adapter.execution.runner import HandlerRunner
-from adapter.records.connecting import make_database
+from adapter.records.connecting import make_database, make_pool
 from adapter.records.workers import Workers
 from adapter.services.matching import match_events
 from adapter.settings import Settings
@@ -37,9 +37,6 @@ STICKY_TIMEOUT = timedelta(seconds=2)
 
 MATCH_BATCH = 500
 BEAT = 1.0
-COMMAND_TIMEOUT = 30.0
-"""Seconds after which a statement of a turn is given up; the turn is then repeated."""
-
 
 @asynccontextmanager
 async def running_worker(
@@ -61,8 +58,6 @@ async def running_worker(
     Raises:
         Misconfigured: A setting is missing.
     """
-    if settings.database_url is None:
-        raise Misconfigured("no database is named; set ALMANAC_DATABASE_URL")
     client = client or await connect(settings)
     worker_id = str(ULID())
     pool = await make_pool(settings, settings.worker.connections)
@@ -135,24 +130,6 @@ async def connect(settings: Settings) -> Client:
     if settings.temporal_address is None:
         raise Misconfigured("no Temporal server is named; set ALMANAC_TEMPORAL_ADDRESS")
     return await Client.connect(settings.temporal_address, namespace=settings.temporal_namespace)
-
-
-async def make_pool(settings: Settings, size: int) -> Any:
-    """A pool of asyncpg connections that autocommit in READ COMMITTED, as appends need it."""
-    return await asyncpg.create_pool(
-        settings.database_url,
-        min_size=1,
-        max_size=size,
-        command_timeout=COMMAND_TIMEOUT,
-        statement_cache_size=1_000,
-        max_inactive_connection_lifetime=0,
-        reset=_keep,
-        server_settings={"application_name": "almanac", "default_transaction_isolation": "read committed"},
-    )
-
-
-async def _keep(_connection: Any) -> None:
-    """Nothing is ever set on these connections, so giving one back costs no round trip."""
 
 
 def _match(database: Database, settings: Settings) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -62,7 +62,7 @@ class Draft:
     outputs: dict[Key, Any]
     queue: deque[tuple[str, str]]
     passes: int = 0
-    pending_values: Mapping[str, Any] = EMPTY
+    pending_values: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     @classmethod
     def of(cls, graph: Graph, state: State, env: Env) -> Draft:

@@ -12,7 +12,7 @@ edge's place in the document's ``edges``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .state import EMPTY, Key
@@ -94,5 +94,5 @@ class Entry:
     kind: str
     node: str | None = None
     step: Key | None = None
-    data: Mapping[str, Any] = EMPTY
-    row: Mapping[str, Any] = EMPTY
+    data: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    row: Mapping[str, Any] = field(default_factory=lambda: EMPTY)

@@ -24,7 +24,7 @@ class Facts:
     ulid: str
     trigger: Any = None
     subject: Mapping[str, Any] | None = None
-    instance: Mapping[str, Any] = EMPTY
+    instance: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
 
 class Retry(Protocol):
@@ -83,8 +83,8 @@ class Env:
     wait_id: Callable[[], Key]
     begin: bool = True
     bounds: Bounds = field(default_factory=Bounds)
-    policies: Mapping[str, Policy] = EMPTY
-    outputs: Mapping[Key, Any] = EMPTY
-    inputs: Mapping[Key, Any] = EMPTY
+    policies: Mapping[str, Policy] = field(default_factory=lambda: EMPTY)
+    outputs: Mapping[Key, Any] = field(default_factory=lambda: EMPTY)
+    inputs: Mapping[Key, Any] = field(default_factory=lambda: EMPTY)
     stored: Callable[[Wait], Sequence[StoredEvent]] = lambda _wait: ()
     random: float = 0.0

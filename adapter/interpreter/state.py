@@ -108,11 +108,11 @@ class State:
 
     seq: int = 0
     status: InstanceStatus = "pending"
-    values: Mapping[str, Any] = EMPTY
-    visits: Mapping[str, int] = EMPTY
-    results: Mapping[str, Result] = EMPTY
-    steps: Mapping[Key, Step] = EMPTY
-    waits: Mapping[Key, Wait] = EMPTY
+    values: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    visits: Mapping[str, int] = field(default_factory=lambda: EMPTY)
+    results: Mapping[str, Result] = field(default_factory=lambda: EMPTY)
+    steps: Mapping[Key, Step] = field(default_factory=lambda: EMPTY)
+    waits: Mapping[Key, Wait] = field(default_factory=lambda: EMPTY)
     consumed: frozenset[Key] = frozenset()
     steps_count: int = 0
     current: str | None = None

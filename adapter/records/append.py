@@ -21,6 +21,7 @@ from adapter.interpreter.entries import Entry
 from adapter.interpreter.projection import AT, Changes, Row
 from adapter.interpreter.state import Key
 from adapter.interpreter.version import CURRENT
+from adapter.records.connection import Connection
 from adapter.settings import Settings
 
 _INLINE_ROWS = 4
@@ -106,7 +107,7 @@ class Appender:
 
     async def append(
         self,
-        connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any],
+        connection: Connection,
         *,
         instance: Key,
         expected_seq: int,
@@ -145,7 +146,7 @@ class Appender:
 
     async def _own(
         self,
-        connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any],
+        connection: Connection,
         instance: Key,
         expected_seq: int,
         entries: Sequence[Entry],

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import asyncpg
 import orjson
 
 from adapter.errors import AlmanacError, NotFound
@@ -21,9 +20,8 @@ from adapter.interpreter.env import Facts
 from adapter.interpreter.events import Arrived
 from adapter.interpreter.state import Key
 from adapter.interpreter.version import CURRENT
+from adapter.records.connection import Connection
 from adapter.settings import Settings
-
-Connection = asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any]
 
 MAX_INBOX = 500
 """Inbox rows that one load brings; what is left comes with the next."""

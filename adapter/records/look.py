@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import asyncpg
 import orjson
 
 from adapter.interpreter.events import StoredEvent
 from adapter.interpreter.state import AcceptFrom, Key, Wait
+from adapter.records.connection import Connection
 from adapter.settings import Settings
-
-Connection = asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any]
 
 BATCH = 100
 """Events that one look brings ahead of their waits."""
