@@ -1,6 +1,7 @@
 # Everything a checkout needs: `make setup` once (the others do it by themselves), then the target.
 
-PYTHON ?= $(shell command -v python3.11 2>/dev/null || command -v python3 2>/dev/null || echo python3)
+# Any Python from 3.11 on; empty: the first of python3.11, python3, python3.12, ... that is new enough
+PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
@@ -49,7 +50,7 @@ clean: ## Remove what was made; data in .almanac/ stays
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml requirements/make_venv.sh
-	@sh requirements/make_venv.sh "$(PYTHON)" "$(VENV)"
+	@sh requirements/make_venv.sh "$(VENV)" $(PYTHON)
 
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.ready
 	@echo "Installing what the benchmarks compare with"

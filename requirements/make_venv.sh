@@ -1,22 +1,32 @@
 #!/bin/sh
-# Makes the virtual environment: make_venv.sh PYTHON VENV
+# Makes the virtual environment: make_venv.sh VENV [PYTHON]
 # Locked requirements first, by hash; then the project itself, which may ask for nothing more.
 set -eu
 
-python=$1
-venv=$2
+venv=$1
+wanted=${2:-}
 
 fail() {
     echo "setup: $1" >&2
     exit 1
 }
 
-command -v "$python" >/dev/null 2>&1 ||
-    fail "no Python found. Install Python 3.11 or newer, or name one: make setup PYTHON=/path/to/python3"
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-    fail "$("$python" --version) is too old. Python 3.11 or newer is needed: make setup PYTHON=/path/to/python3"
+is_new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
 
-if ! "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+if ! is_new_enough "$venv/bin/python"; then
+    python=
+    for candidate in ${wanted:-python3.11 python3 python3.12 python3.13 python3.14}; do
+        if is_new_enough "$candidate"; then
+            python=$candidate
+            break
+        fi
+    done
+    if [ -z "$python" ]; then
+        found=$("${wanted:-python3}" --version 2>&1) || found="no Python at all"
+        fail "Python 3.11 or newer is needed, but ${wanted:-python3} is $found. Install one, or name it: make setup PYTHON=/path/to/python3"
+    fi
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||
         fail "$python cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv"
     echo "setup: making $venv with $("$python" --version)"
@@ -25,12 +35,12 @@ if ! "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>
 fi
 
 pip() {
-    "$venv/bin/python" -m pip --disable-pip-version-check "$@"
+    "$venv/bin/python" -m pip --quiet --disable-pip-version-check "$@"
 }
 
 echo "setup: installing the locked requirements (about 200 MB the first time)"
-pip install --quiet --require-hashes -r requirements/dev.txt
+pip install --require-hashes -r requirements/dev.txt
 echo "setup: installing temporal-almanac from this checkout"
-pip install --quiet --no-deps --no-build-isolation --editable .
+pip install --no-deps --no-build-isolation --editable .
 touch "$venv/.ready"
 echo "setup: done"

@@ -4,6 +4,7 @@ import psycopg
 
 from adapter.records.migrating import current, head
 
+
 def test_an_empty_database_has_no_tables(empty_database_url: str) -> None:
     with psycopg.connect(empty_database_url) as connection:
         assert connection.execute(
