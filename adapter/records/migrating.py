@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 VERSION_TABLE = "almanac_alembic_version"
 OLDEST_SERVER = 140000
+LOCK_TIMEOUT = "10s"
 CONNECTION = "almanac_connection"
 SETTINGS = "almanac_settings"
 
@@ -66,7 +67,7 @@ def upgrade(database_url: str, settings: Settings, revision: str = "head") -> li
         config.attributes[CONNECTION] = connection
         scripts = ScriptDirectory.from_config(config)
         _check_known(scripts, before, revision)
-        connection.execute(text("SET LOCAL lock_timeout = '10s'"))
+        connection.execute(text("SELECT set_config('lock_timeout', :t, true)"), {"t": LOCK_TIMEOUT})
         command.upgrade(config, revision)
         after = _revision_of(connection)
     if after is None or after == before:

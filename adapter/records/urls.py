@@ -27,13 +27,18 @@ def sqlalchemy_url(database_url: str) -> URL:
         Misconfigured: libpq cannot read it. The message leaves the URL out, since it may hold a
             password.
     """
+    parts: dict[str, Any] = {}
     try:
-        parts: dict[str, Any] = dict(conninfo_to_dict(database_url))
+        parts = dict(conninfo_to_dict(database_url))
+        # libpq itself looks at the port only when it connects.
+        readable = all(p.isdigit() or not p for p in str(parts.get("port", "")).split(","))
     except ProgrammingError:
+        readable = False
+    if not readable:
         raise Misconfigured(
             "the database URL cannot be read; it must look like "
             "postgresql://user:password@host:5432/name, with special characters percent-encoded"
-        ) from None
+        )
     # Hosts and ports stay in the query, where SQLAlchemy takes them as they are: sockets and
     # lists do not fit its own host and port.
     return URL.create(
