@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from adapter.errors import NotFound
-from adapter.execution.deps import TurnDeps
 from adapter.execution.turn import take_turn
 from adapter.records.load import NewerJournal
 from temporal_workflows.contracts import NEWER_JOURNAL, NOT_FOUND, TURN_ACTIVITY, Turned
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from adapter.execution.deps import TurnDeps
 
 
 class TurnActivities:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from adapter.engine.protocol import Engine
 from adapter.errors import Unavailable
 from adapter.records.relaying import Relaying
-from adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from adapter.engine.protocol import Engine
+    from adapter.settings import Settings
 
 LOGGER = logging.getLogger("almanac.relay")
 
@@ -77,14 +80,12 @@ class Relay:
             lanes.create_task(self._lane("again", self.again_batch, AGAIN_INTERVAL))
             lanes.create_task(self._lane("sweep", self.sweep_batch, self._sweep_interval))
 
-    async def _lane(
-        self, name: str, step: Callable[[], Awaitable[bool]], interval: float
-    ) -> None:
+    async def _lane(self, name: str, step: Callable[[], Awaitable[bool]], interval: float) -> None:
         pause = ERROR_FIRST
         while True:
             try:
                 more = await step()
-            except Exception as error:  # noqa: BLE001  (a lane must outlive whatever a step meets)
+            except Exception as error:
                 self._failed(name, error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, ERROR_MOST)

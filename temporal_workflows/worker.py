@@ -6,13 +6,12 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
-from sqlalchemy import Engine as Database
+from adapter.services.matching import match_events
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkflowRunner
 from ulid import ULID
@@ -23,12 +22,17 @@ from adapter.execution.deps import turn_deps
 from adapter.execution.registry import Registry, default_registry
 from adapter.execution.runner import HandlerRunner
 from adapter.records.connecting import make_database, make_pool
-from adapter.records.workers import Workers
-from adapter.services.matching import match_events
-from adapter.settings import Settings
 from temporal_workflows.activities import TurnActivities
 from temporal_workflows.driver import InstanceDriver
 from temporal_workflows.relay import Relay
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from sqlalchemy import Engine as Database
+
+    from adapter.records.workers import Workers
+    from adapter.settings import Settings
 
 LOGGER = logging.getLogger("almanac.worker")
 
@@ -37,6 +41,7 @@ STICKY_TIMEOUT = timedelta(seconds=2)
 
 MATCH_BATCH = 500
 BEAT = 1.0
+
 
 @asynccontextmanager
 async def running_worker(
@@ -171,7 +176,7 @@ class _Beat:
             await asyncio.sleep(BEAT)
             try:
                 await self.once()
-            except Exception as error:  # noqa: BLE001  (the loop must outlive the database)
+            except Exception as error:
                 LOGGER.warning("heartbeat of worker %s: %s", self._worker, error)
 
     async def leave(self) -> None:

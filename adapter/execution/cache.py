@@ -8,12 +8,15 @@ what came after.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from adapter.interpreter.events import StoredEvent
 from adapter.interpreter.state import Key, State, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adapter.interpreter.events import StoredEvent
 
 
 @dataclass(slots=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from adapter.interpreter.state import Key
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adapter.interpreter.state import Key
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adapter.execution.cache import FoldCache
 from adapter.execution.graphs import Graphs
-from adapter.execution.registry import Registry
-from adapter.execution.runner import HandlerRunner
 from adapter.interpreter.env import Policy
 from adapter.records.append import Appender
 from adapter.records.keys import Keys, keys_for
 from adapter.records.load import Loader
 from adapter.records.look import Looker
 from adapter.records.workers import Workers
-from adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from adapter.execution.registry import Registry
+    from adapter.execution.runner import HandlerRunner
+    from adapter.settings import Settings
 
 
 @dataclass(slots=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from adapter.errors import NotFound
 from adapter.graph.compiled import Graph, compile_graph
-from adapter.interpreter.state import Key
-from adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from adapter.interpreter.state import Key
+    from adapter.settings import Settings
 
 MAX_GRAPHS = 500
 

@@ -12,14 +12,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adapter.errors import StepError
-from adapter.execution.context import ActionContext
 from adapter.execution.door import accept_output, as_failure, split_outcome
-from adapter.execution.registry import Action
 from adapter.interpreter.events import Failure, Finished
-from adapter.interpreter.state import Key
+
+if TYPE_CHECKING:
+    from adapter.execution.context import ActionContext
+    from adapter.execution.registry import Action
+    from adapter.interpreter.state import Key
 
 Report = Callable[[Finished], None]
 
@@ -164,12 +166,12 @@ async def _shielded(call: Call, awaitable: Any) -> None:
         call.succeed(await awaitable)
     except asyncio.CancelledError:
         call.fail(Failure("step_failed", "the handler was cancelled", retryable=True))
-    except BaseException as error:  # noqa: BLE001  (SystemExit in a handler must not end the worker)
+    except BaseException as error:
         call.fail(as_failure(error))
 
 
 def _plain(call: Call, function: Callable[[], Any]) -> None:
     try:
         call.succeed(function())
-    except BaseException as error:  # noqa: BLE001  (as above)
+    except BaseException as error:
         call.fail(as_failure(error))

@@ -11,16 +11,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adapter.execution.cache import Folded, wait_key
 from adapter.execution.context import InstanceInfo, StepInfo, make_context
-from adapter.execution.deps import TurnDeps
 from adapter.execution.runner import Call
-from adapter.graph.compiled import Graph
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.apply import fold
 from adapter.interpreter.decide import Decision, decide
@@ -30,7 +27,13 @@ from adapter.interpreter.events import Arrived, Event, Failure, Finished, TakeOv
 from adapter.interpreter.projection import project
 from adapter.interpreter.state import Key, State
 from adapter.records.keys import Draw, KeysSpent
-from adapter.records.load import Loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from adapter.execution.deps import TurnDeps
+    from adapter.graph.compiled import Graph
+    from adapter.records.load import Loaded
 
 SNAPSHOT_EVERY = 1_000
 """Entries between two snapshots in the journal."""
@@ -133,12 +136,16 @@ class _Turn:
         events: list[Event] = [*inbox, TakeOver(await self._gone()), Tick()]
         if any(wait.event is not None for wait in self.state.waits.values()):
             fresh = {w for w, wait in self.state.waits.items() if w not in self.folded.looked}
-            stale = {w for w in self.state.waits} if any(a.kind == "event" for a in inbox) else set()
+            stale = (
+                {w for w in self.state.waits} if any(a.kind == "event" for a in inbox) else set()
+            )
             await self._look(fresh | stale)
         try:
             await self._go_on(events)
         except Superseded:
-            return TurnResult(self.state.status, self.state.current, False, True, MIN_DELAY, self.progressed)
+            return TurnResult(
+                self.state.status, self.state.current, False, True, MIN_DELAY, self.progressed
+            )
         self.deps.cache.put(self.ulid, self.folded)
         return self._result()
 
@@ -171,7 +178,10 @@ class _Turn:
             return False
         now = self._now()
         return any(
-            (step.status == "scheduled" or (step.status == "retrying" and step.due_at is not None and step.due_at <= now))
+            (
+                step.status == "scheduled"
+                or (step.status == "retrying" and step.due_at is not None and step.due_at <= now)
+            )
             and self._can_run(step.node)
             for step in self.state.steps.values()
         )
@@ -277,9 +287,7 @@ class _Turn:
         """Asks the decider, and fetches what it lacks until it can answer."""
         count = KEYS_AHEAD
         while True:
-            steps = await self.deps.step_keys.reserve(
-                self.connection, count, after=state.newest_id
-            )
+            steps = await self.deps.step_keys.reserve(self.connection, count, after=state.newest_id)
             waits = await self.deps.wait_keys.reserve(self.connection, count)
             try:
                 decision = decide(self.graph, state, event, self._env(steps, waits))
@@ -311,7 +319,7 @@ class _Turn:
             outputs=self.folded.outputs,
             inputs=self.inputs,
             stored=self.folded.stored_for,
-            random=random.random(),  # noqa: S311  (jitter)
+            random=random.random(),
         )
 
     async def _fetch(self, outputs: frozenset[Key], inputs: frozenset[Key]) -> None:
@@ -407,6 +415,5 @@ class _Turn:
             more=runnable and not state.ended,
             delay=None if state.ended else delay,
             progressed=self.progressed,
-            stuck=not state.ended
-            and (blocked or (not self.progressed and (overdue or runnable))),
+            stuck=not state.ended and (blocked or (not self.progressed and (overdue or runnable))),
         )

@@ -7,14 +7,17 @@ which refuses to fold a journal that a newer interpreter has written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import entries as kinds
-from .entries import Entry
 from .state import EMPTY, MAIN_LINE, AcceptFrom, InstanceStatus, Key, Result, State, Step, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from .entries import Entry
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from adapter.graph.compiled import ONE_ATTEMPT, CompiledNode, Graph
 
 from . import entries as kinds
 from .draft import MAX_PASSES, Draft, ValuesNeeded, Visit, describe
-from .entries import Entry
-from .env import Env
 from .events import Arrived, Event, Failure, Finished, TakeOver, Tick
 from .nodes import module_for
 from .state import MAIN_LINE, Key, State, Step
 from .waiting import settle
+
+if TYPE_CHECKING:
+    from .entries import Entry
+    from .env import Env
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def _retry(draft: Draft, node: CompiledNode) -> Any:
 
 
 def _taken_over(draft: Draft, event: TakeOver) -> None:
-    for step in list(draft.state.steps.values()):
+    for step in _open_steps(draft):
         if step.status != "running" or step.token == draft.env.writer or draft.state.ended:
             continue
         node = draft.graph.nodes[step.node]
@@ -148,11 +150,9 @@ def _taken_over(draft: Draft, event: TakeOver) -> None:
             draft.emit(kinds.STEP_LOST, node.id, step.id, {"counted": counted, "final": False})
             draft.retry(step, failures=step.failures, losses=losses, delay=None)
             continue
-        failure = Failure("worker_lost", f"{losses} workers died in step {node.id!r}", False)
-        edge, broken = draft.route(node, step, kinds.FAILURE)
-        data = {"code": "worker_lost", "counted": counted, "final": True, "edge": edge}
-        draft.emit(kinds.STEP_LOST, node.id, step.id, data, {"message": failure.message})
-        draft.leave(node, step, kinds.FAILURE, edge, broken or (edge["to"] is None and failure) or None)
+        message = f"{losses} workers died in step {node.id!r}; see what its handler does to them"
+        lost = Failure("worker_lost", message, retryable=False)
+        draft.fail_step(node, step, lost, kind=kinds.STEP_LOST, counted=counted)
 
 
 def _tick(draft: Draft) -> None:
@@ -161,9 +161,7 @@ def _tick(draft: Draft) -> None:
     for wait in list(draft.state.waits.values()):
         settle(draft, wait)
         _enter_queued(draft)
-        if draft.state.ended:
-            return
-    for step in list(draft.state.steps.values()):
+    for step in _open_steps(draft):
         due = step.status == "scheduled" or (
             step.status == "retrying"
             and step.due_at is not None
@@ -179,13 +177,19 @@ def _tick(draft: Draft) -> None:
         _enter_queued(draft)
 
 
+def _open_steps(draft: Draft) -> list[Step]:
+    return list(draft.state.steps.values())
+
+
 def _enter_queued(draft: Draft) -> None:
     while (entry := draft.take()) is not None:
         line, target = entry
         node = draft.graph.nodes[target]
         if draft.state.steps_count >= draft.env.bounds.max_steps:
             limit = draft.env.bounds.max_steps
-            message = f"the instance has entered {limit} nodes (limits.max_steps); is a loop endless?"
+            message = (
+                f"the instance has entered {limit} nodes (limits.max_steps); is a loop endless?"
+            )
             draft.fail(node.id, Failure("max_steps_exceeded", message))
             return
         visit = draft.visit(node, line)

@@ -7,20 +7,24 @@ Node modules work on a draft and on nothing else. Everything here is local to on
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from adapter.graph.compiled import CompiledNode, Graph
 from adapter.graph.expressions import EvaluationFailed
 
 from . import entries as kinds
 from .apply import apply
 from .entries import Entry
-from .env import Env
 from .events import Failure
 from .state import EMPTY, MAIN_LINE, Key, State, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime, timedelta
+
+    from adapter.graph.compiled import CompiledNode, Graph
+
+    from .env import Env
 
 MAX_PASSES = 64
 """Nodes that one decision may enter; the rest stays scheduled for the next append."""
@@ -176,11 +180,28 @@ class Draft:
         data = {"code": failure.code}
         self.emit(kinds.FAILED, node, None, data, {"message": failure.message})
 
-    def fail_step(self, node: CompiledNode, step: Step, failure: Failure) -> None:
-        """Ends a step as failed for good and leaves by its failure edge, if it has one."""
+    def fail_step(
+        self,
+        node: CompiledNode,
+        step: Step,
+        failure: Failure,
+        *,
+        kind: str = kinds.STEP_FAILED,
+        **more: Any,
+    ) -> None:
+        """Ends a step as failed for good and leaves by its failure edge, if it has one.
+
+        Args:
+            node: The step's node.
+            step: The open step run.
+            failure: Why.
+            kind: ``step_failed`` or ``step_lost``.
+            more: What else the entry says.
+        """
+        self.outputs[step.id] = None
         edge, broken = self.route(node, step, kinds.FAILURE)
         data = {"code": failure.code, "retryable": failure.retryable, "final": True, "edge": edge}
-        self.emit(kinds.STEP_FAILED, node.id, step.id, data, {"message": failure.message})
+        self.emit(kind, node.id, step.id, {**data, **more}, {"message": failure.message})
         if broken is None and edge["to"] is None:
             broken = failure
         self.leave(node, step, kinds.FAILURE, edge, broken)

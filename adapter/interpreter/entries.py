@@ -11,11 +11,13 @@ edge's place in the document's ``edges``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .state import EMPTY, Key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 STARTED: Final = "started"
 """The instance begins. data: inbox, snapshot (of the start), after (event id) or null."""

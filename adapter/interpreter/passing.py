@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from adapter.graph.compiled import CompiledNode
+from typing import TYPE_CHECKING, Any
 
 from . import entries as kinds
 from .draft import Draft, Visit, describe
-from .events import Failure
 from .state import EMPTY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adapter.graph.compiled import CompiledNode
+
+    from .events import Failure
 
 
 def pass_through(

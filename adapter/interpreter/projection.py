@@ -6,14 +6,17 @@ one row in one statement, so an append gets at most one insert or one update per
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from . import entries as kinds
-from .entries import Entry
-from .state import Key, State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .entries import Entry
+    from .state import Key, State
 
 
 class _At:
@@ -133,9 +136,7 @@ def _project(
         _merge(changes.waits, data["wait"], False, settled)
 
 
-_OPENS = frozenset(
-    {kinds.STEP_SCHEDULED, kinds.STEP_STARTED, kinds.STEP_PASSED, kinds.WAIT_OPENED}
-)
+_OPENS = frozenset({kinds.STEP_SCHEDULED, kinds.STEP_STARTED, kinds.STEP_PASSED, kinds.WAIT_OPENED})
 _SETTLES = frozenset({kinds.WAIT_FIRED, kinds.WAIT_TIMED_OUT})
 _ENDS = frozenset({kinds.COMPLETED, kinds.FAILED, kinds.CANCELLED})
 

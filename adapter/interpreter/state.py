@@ -6,11 +6,13 @@ only references to the step runs that hold them, so that it stays small whatever
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Key = int | str
 """A row's id: an int for ``bigint`` keys, text for ``uuid`` and ``ulid`` keys."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from adapter.graph.compiled import CompiledNode
 from adapter.graph.expressions import EvaluationFailed
 
 from . import entries as kinds
 from .draft import Draft, Visit, as_text, describe
-from .events import StoredEvent
-from .state import Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from adapter.graph.compiled import CompiledNode
+
+    from .events import StoredEvent
+    from .state import Wait
 
 
 def open_wait(

@@ -8,21 +8,24 @@ shape (which columns of how many rows), so that PostgreSQL and asyncpg prepare e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import orjson
 
 from adapter.errors import AlmanacError
-from adapter.interpreter.entries import Entry
 from adapter.interpreter.projection import AT, Changes, Row
-from adapter.interpreter.state import Key
 from adapter.interpreter.version import CURRENT
-from adapter.records.connection import Connection
-from adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from adapter.interpreter.entries import Entry
+    from adapter.interpreter.state import Key
+    from adapter.records.connection import Connection
+    from adapter.settings import Settings
 
 _INLINE_ROWS = 4
 """Up to this many rows are written out as scalars; more go as arrays, one shape for all counts."""
@@ -194,7 +197,9 @@ class Appender:
         )
         if changes.inbox:
             stamps = [[key, orjson.dumps(result).decode()] for key, result in changes.inbox.items()]
-            groups.append(_Group(self._names.inbox, False, ("id", "result"), ("applied_at",), stamps))
+            groups.append(
+                _Group(self._names.inbox, False, ("id", "result"), ("applied_at",), stamps)
+            )
         shape = (
             set_columns,
             set_stamped,

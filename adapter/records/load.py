@@ -7,10 +7,8 @@ applied twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -18,10 +16,15 @@ from adapter.errors import AlmanacError, NotFound
 from adapter.interpreter.entries import KINDS, Entry
 from adapter.interpreter.env import Facts
 from adapter.interpreter.events import Arrived
-from adapter.interpreter.state import Key
 from adapter.interpreter.version import CURRENT
-from adapter.records.connection import Connection
-from adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from adapter.interpreter.state import Key
+    from adapter.records.connection import Connection
+    from adapter.settings import Settings
 
 MAX_INBOX = 500
 """Inbox rows that one load brings; what is left comes with the next."""
@@ -152,7 +155,11 @@ class Loader:
     async def inputs(self, connection: Connection, steps: frozenset[Key]) -> dict[Key, Any]:
         """The resolved configs of step runs, by id; one that was cut comes from the journal."""
         found = await self._column(connection, "input", steps)
-        cut = [key for key, value in found.items() if isinstance(value, dict) and value.get("cut") is True]
+        cut = [
+            key
+            for key, value in found.items()
+            if isinstance(value, dict) and value.get("cut") is True
+        ]
         if cut:
             rows = await connection.fetch(
                 f"SELECT j.step_run_id, j.data -> 'config' AS config FROM {self._names.journal} j"

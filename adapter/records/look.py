@@ -7,15 +7,18 @@ fields was published carry no such digest; they are told by their epoch and test
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import orjson
 
 from adapter.interpreter.events import StoredEvent
-from adapter.interpreter.state import AcceptFrom, Key, Wait
-from adapter.records.connection import Connection
-from adapter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from adapter.interpreter.state import AcceptFrom, Key, Wait
+    from adapter.records.connection import Connection
+    from adapter.settings import Settings
 
 BATCH = 100
 """Events that one look brings ahead of their waits."""

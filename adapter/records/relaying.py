@@ -8,9 +8,10 @@ distances up to 5 min, so a relay that dies with claims in hand loses nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from adapter.settings import Settings
+if TYPE_CHECKING:
+    from adapter.settings import Settings
 
 AGAIN_FIRST = 5.0
 AGAIN_MOST = 300.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from adapter.settings import Settings
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from adapter.settings import Settings
 
 GAP = 3.0
 """Seconds without a sign of life from which on a worker counts as gone."""

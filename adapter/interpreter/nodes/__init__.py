@@ -9,10 +9,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from adapter.graph.compiled import CompiledNode
-from adapter.interpreter.draft import Draft, Visit
+if TYPE_CHECKING:
+    from adapter.graph.compiled import CompiledNode
+    from adapter.interpreter.draft import Draft, Visit
 
 
 class NodeModule(Protocol):
@@ -29,7 +30,8 @@ class NodeModule(Protocol):
 def node_modules() -> dict[str, NodeModule]:
     """All node types by their name."""
     found = [
-        importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)
+        importlib.import_module(f"{__name__}.{info.name}")
+        for info in pkgutil.iter_modules(__path__)
     ]
     return {module.TYPE: cast("NodeModule", module) for module in found}
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from adapter.graph.compiled import CompiledNode
+from typing import TYPE_CHECKING
+
 from adapter.graph.expressions import EvaluationFailed
-from adapter.interpreter.draft import Draft, Visit
 from adapter.interpreter.entries import SUCCESS
 from adapter.interpreter.events import Failure
 from adapter.interpreter.passing import fail_at_once, pass_through
+
+if TYPE_CHECKING:
+    from adapter.graph.compiled import CompiledNode
+    from adapter.interpreter.draft import Draft, Visit
 
 TYPE = "decision"
 MAX_OUTCOME = 32

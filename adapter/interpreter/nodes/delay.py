@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from adapter.graph.compiled import CompiledNode
 from adapter.graph.durations import parse_duration, parse_time
 from adapter.graph.expressions import EvaluationFailed
-from adapter.interpreter.draft import Draft, Visit
 from adapter.interpreter.events import Failure
 from adapter.interpreter.passing import fail_at_once
 from adapter.interpreter.waiting import open_wait
+
+if TYPE_CHECKING:
+    from adapter.graph.compiled import CompiledNode
+    from adapter.interpreter.draft import Draft, Visit
 
 TYPE = "delay"
 
@@ -45,5 +48,5 @@ def due_time(rendered: dict[str, object], now: datetime, span: str) -> datetime 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r:.80} is no text that holds a duration or time")  # noqa: TRY004
+        raise ValueError(f"{value!r:.80} is no text that holds a duration or time")
     return value

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from adapter.graph.compiled import CompiledNode
 from adapter.graph.expressions import EvaluationFailed
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.draft import NO_EDGE, Draft, Visit
 from adapter.interpreter.events import Failure
 from adapter.interpreter.passing import fail_at_once
+
+if TYPE_CHECKING:
+    from adapter.graph.compiled import CompiledNode
 
 TYPE = "end"
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import orjson
 
-from adapter.graph.compiled import CompiledNode
 from adapter.graph.expressions import EvaluationFailed
-from adapter.interpreter.draft import Draft, Visit
 from adapter.interpreter.events import Failure
 from adapter.interpreter.passing import fail_at_once, pass_through
+
+if TYPE_CHECKING:
+    from adapter.graph.compiled import CompiledNode
+    from adapter.interpreter.draft import Draft, Visit
 
 TYPE = "set"
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from adapter.graph.compiled import CompiledNode
-from adapter.interpreter.draft import Draft, Visit
+from typing import TYPE_CHECKING
+
 from adapter.interpreter.passing import pass_through
+
+if TYPE_CHECKING:
+    from adapter.graph.compiled import CompiledNode
+    from adapter.interpreter.draft import Draft, Visit
 
 TYPE = "trigger"
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from adapter.graph.compiled import CompiledNode
 from adapter.graph.expressions import EvaluationFailed
-from adapter.interpreter.draft import Draft, Visit
 from adapter.interpreter.events import Failure
 from adapter.interpreter.nodes.delay import due_time
 from adapter.interpreter.passing import fail_at_once
 from adapter.interpreter.waiting import open_wait
+
+if TYPE_CHECKING:
+    from adapter.graph.compiled import CompiledNode
+    from adapter.interpreter.draft import Draft, Visit
 
 TYPE = "wait"
 
