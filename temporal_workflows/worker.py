@@ -21,7 +21,8 @@ from adapter.errors import Misconfigured
 from adapter.execution.deps import turn_deps
 from adapter.execution.registry import Registry, default_registry
 from adapter.execution.runner import HandlerRunner
-from adapter.records.connecting import make_database, make_pool
+from adapter.records.connecting import make_database
+from adapter.records.pooling import make_pool
 from temporal_workflows.activities import TurnActivities
 from temporal_workflows.driver import InstanceDriver
 from temporal_workflows.relay import Relay

@@ -1,0 +1,85 @@
+"""An engine in memory: drives instances as the Temporal workflow does, without Temporal.
+
+For tests and for trying things out. It forgets everything when the process ends, which is all
+right: the record does not depend on what an engine remembers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+
+LOGGER = logging.getLogger("almanac.engine")
+
+
+class Turned(Protocol):
+    """What the engine has to know of a turn; see ``adapter.execution.turn.TurnResult``."""
+
+    @property
+    def ended(self) -> bool: ...  # noqa: D102
+    @property
+    def more(self) -> bool: ...  # noqa: D102
+    @property
+    def delay(self) -> float | None: ...  # noqa: D102
+    @property
+    def stuck(self) -> bool: ...  # noqa: D102
+
+
+class MemoryEngine:
+    """Runs one task per poked instance.
+
+    Args:
+        turn: Takes one turn of an instance.
+        idle: Seconds to wait after a turn that could not do what was due.
+    """
+
+    def __init__(self, turn: Callable[[str], Awaitable[Turned]], *, idle: float = 0.2) -> None:
+        self._turn = turn
+        self._idle = idle
+        self._pokes: dict[str, asyncio.Event] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self, ulid: str) -> None:
+        """See ``Engine.start``."""
+        await self.poke(ulid)
+
+    async def poke(self, ulid: str) -> None:
+        """See ``Engine.poke``."""
+        self._pokes.setdefault(ulid, asyncio.Event()).set()
+        if ulid not in self._tasks:
+            self._tasks[ulid] = asyncio.create_task(self._drive(ulid))
+
+    async def close(self) -> None:
+        """Forgets everything, as a wiped server would."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks.clear()
+        self._pokes.clear()
+
+    async def _drive(self, ulid: str) -> None:
+        poked = self._pokes[ulid]
+        while True:
+            poked.clear()
+            try:
+                turned = await self._turn(ulid)
+            except Exception as error:  # noqa: BLE001  (as Temporal repeats a failed activity)
+                LOGGER.warning("turn of %s: %s: %s", ulid, type(error).__name__, error)
+                await asyncio.sleep(self._idle)
+                continue
+            if turned.ended and not poked.is_set():
+                # No await between this look and the forgetting: a poke starts a new task.
+                del self._tasks[ulid]
+                return
+            if turned.more and not turned.stuck:
+                continue
+            delay = self._idle if turned.stuck else turned.delay
+            try:
+                async with asyncio.timeout(delay):
+                    await poked.wait()
+            except TimeoutError:
+                continue
