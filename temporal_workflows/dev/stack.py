@@ -111,9 +111,9 @@ class Stack:
         wanted = [piece for piece in pieces or self.pieces if self._is_embedded(piece)]
         if not wanted:
             return self
-        if not self._servers:
-            self._prepare()
         try:
+            if not self._servers:
+                self._prepare()
             with ThreadPoolExecutor(len(wanted)) as together:
                 list(together.map(lambda piece: self._servers[piece].start(), wanted))
         except BaseException:
@@ -244,7 +244,6 @@ class Stack:
                 return lock
             except BlockingIOError:
                 if time.monotonic() > until:
-                    self._running.close()
                     raise Conflict(
                         f"Another stack runs on {data_dir}: stop it or choose another directory."
                     ) from None

