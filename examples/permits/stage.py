@@ -1,0 +1,96 @@
+"""What a replay runs on: servers, a migrated database and workers."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adapter import Almanac
+from adapter.errors import InvalidInput
+from adapter.settings import Settings
+from examples.permits.derive import step_runs
+from examples.permits.workers import Worker, workers
+from temporal_workflows.dev.stack import Stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from examples.permits.cases import Cases
+
+MAX_STEPS = 99_999
+MAX_GRAPH_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Everything that runs while cases are replayed."""
+
+    almanac: Almanac
+    settings: Settings
+    workers: list[Worker]
+
+    def check(self) -> None:
+        """Raises ``Unavailable`` if a worker has ended: there is no use in waiting then."""
+        for worker in self.workers:
+            worker.check()
+
+
+@contextmanager
+def stage(
+    cases: Cases,
+    *,
+    database_url: str | None = None,
+    temporal_address: str | None = None,
+    worker_count: int = 1,
+) -> Iterator[Stage]:
+    """Starts what is missing, for as long as the context is open.
+
+    Servers are those that are named here, else those of ``ALMANAC_*``, else embedded ones, whose
+    data go when they stop; so these spare themselves the fsync. The database is migrated.
+
+    Raises:
+        InvalidInput: The log does not fit into what an instance may be.
+    """
+    servers = Stack.from_environment(("postgres", "temporal"), durable=False)
+    if database_url:
+        servers.addresses["postgres"] = database_url
+    if temporal_address:
+        servers.addresses["temporal"] = temporal_address
+    with ExitStack() as running:
+        running.enter_context(servers)
+        settings = settings_for(servers.environment(), cases)
+        almanac = running.enter_context(Almanac(settings))
+        almanac.migrate()
+        environment = {
+            **servers.environment(),
+            "ALMANAC_LIMITS__MAX_STEPS": str(settings.limits.max_steps),
+        }
+        yield Stage(almanac, settings, running.enter_context(workers(worker_count, environment)))
+
+
+def settings_for(environment: Mapping[str, str], cases: Cases) -> Settings:
+    """The settings of a replay: the environment's, with limits that the log fits in.
+
+    Raises:
+        InvalidInput: A case is longer than an instance may be.
+    """
+    name, size = cases.longest()
+    steps = step_runs(size)
+    if steps > MAX_STEPS:
+        raise InvalidInput(
+            f"Case {name!r:.80} has {size:,} rows, which take {steps:,} steps; an instance may "
+            f"take {MAX_STEPS:,}. Leave the case out of the log, or split it."
+        )
+    settings = Settings(
+        database_url=environment["ALMANAC_DATABASE_URL"],
+        temporal_address=environment["ALMANAC_TEMPORAL_ADDRESS"],
+        temporal_namespace=environment["ALMANAC_TEMPORAL_NAMESPACE"],
+    )
+    limits = settings.limits.model_copy(
+        update={
+            "max_steps": max(settings.limits.max_steps, steps),
+            "max_graph_bytes": MAX_GRAPH_BYTES,
+        }
+    )
+    return settings.model_copy(update={"limits": limits})
