@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 from examples.permits.log import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from types import TracebackType
 
 Follows = Counter[tuple[str | None, str | None]]
@@ -116,16 +116,22 @@ class Cases:
             counts[before, None] += 1
         return counts
 
-    def activities(self) -> list[Activity]:
-        """The activities by name."""
-        events = dict(
-            self._database.execute("SELECT activity, count(*) FROM rows GROUP BY activity")
-        )
-        follows = self.follows()
-        return [
-            Activity(name, events[name], follows[None, name], follows[name, None])
-            for name in sorted(events)
-        ]
+    def activities(self, left_open: Collection[str] = ()) -> list[Activity]:
+        """The activities by name.
+
+        Args:
+            left_open: Cases whose last activity is not the end of the case.
+        """
+        events: Counter[str] = Counter()
+        starts: Counter[str] = Counter()
+        ends: Counter[str] = Counter()
+        found = self._database.execute("SELECT rows.name, activity" + _ORDERED)
+        for case, group in groupby(found, key=lambda row: row[0]):
+            steps = [activity for _, activity in group]
+            events.update(steps)
+            starts[steps[0]] += 1
+            ends[steps[-1]] += case not in left_open
+        return [Activity(name, events[name], starts[name], ends[name]) for name in sorted(events)]
 
     def longest(self) -> tuple[str, int]:
         """The case with the most rows, and how many."""
@@ -138,6 +144,15 @@ class Cases:
         """The cases in which something happened last."""
         found = self._database.execute(
             "SELECT name FROM cases ORDER BY last DESC, first DESC, line DESC LIMIT ?", (count,)
+        )
+        return frozenset(name for (name,) in found)
+
+    def ending_otherwise(self, activity: str) -> frozenset[str]:
+        """The cases whose last activity is another one."""
+        found = self._database.execute(
+            "SELECT name FROM (SELECT rows.name, activity, lead(line) OVER (PARTITION BY rows.name"
+            " ORDER BY instant, line) AS later FROM rows) WHERE later IS NULL AND activity <> ?",
+            (activity,),
         )
         return frozenset(name for (name,) in found)
 

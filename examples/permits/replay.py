@@ -86,10 +86,11 @@ def _run(options: argparse.Namespace, console: Console) -> Outcome:
             database_url=options.database_url,
             temporal_address=options.temporal_address,
             worker_count=options.workers,
+            say=console.log,
         ) as running:
-            console.log("servers and workers run")
+            left_open = cases.newest(options.leave_open)
             name = options.log.name.removesuffix(".gz").removesuffix(".csv")
-            return replay(running, cases, name, console, leave_open=options.leave_open)
+            return replay(running, cases, name, console, left_open=left_open)
 
 
 def _fail(error: AlmanacError, console: Console, *, as_json: bool) -> int:

@@ -18,7 +18,7 @@ from examples.permits.derive import derive
 from examples.permits.feed import feed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from rich.console import Console
 
@@ -57,7 +57,7 @@ class Outcome:
 
 
 def replay(
-    stage: Stage, cases: Cases, name: str, console: Console, *, leave_open: int = 0
+    stage: Stage, cases: Cases, name: str, console: Console, *, left_open: Collection[str] = ()
 ) -> Outcome:
     """Publishes the graph of a log, runs all of its cases and compares.
 
@@ -66,13 +66,12 @@ def replay(
         cases: The log.
         name: What it is called.
         console: Shows the progress.
-        leave_open: So many of the newest cases go on waiting after their last row.
+        left_open: Cases that go on waiting after their last row.
     """
     began = time.monotonic()
-    derived = derive(name, cases.activities())
+    derived = derive(name, cases.activities(left_open))
     published = stage.almanac.publish(derived.document)
     run = Run(published.definition_id, secrets.token_hex(8))
-    left_open = cases.newest(leave_open)
     tables = stage.settings.tables
     with (
         psycopg.connect(str(stage.settings.database_url), autocommit=True) as connection,

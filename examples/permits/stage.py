@@ -14,7 +14,7 @@ from examples.permits.workers import Worker, workers
 from temporal_workflows.dev.stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from examples.permits.cases import Cases
 
@@ -43,6 +43,7 @@ def stage(
     database_url: str | None = None,
     temporal_address: str | None = None,
     worker_count: int = 1,
+    say: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Stage]:
     """Starts what is missing, for as long as the context is open.
 
@@ -58,14 +59,17 @@ def stage(
     if temporal_address:
         servers.addresses["temporal"] = temporal_address
     with ExitStack() as running:
+        say("starting PostgreSQL and Temporal")
         running.enter_context(servers)
         settings = settings_for(servers.environment(), cases)
         almanac = running.enter_context(Almanac(settings))
+        say("migrating the database")
         almanac.migrate()
         environment = {
             **servers.environment(),
             "ALMANAC_LIMITS__MAX_STEPS": str(settings.limits.max_steps),
         }
+        say(f"starting {worker_count} worker{'' if worker_count == 1 else 's'}")
         yield Stage(almanac, settings, running.enter_context(workers(worker_count, environment)))
 
 
