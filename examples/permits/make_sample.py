@@ -24,7 +24,7 @@ from examples.permits.derive import derive
 from examples.permits.log import COLUMNS, read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 HERE = Path(__file__).parent
 SAMPLE = HERE / "sample.csv"
@@ -81,7 +81,7 @@ def main() -> None:
 def graph_text() -> str:
     """The text of graph.json, derived from sample.csv."""
     with Cases(read_log(SAMPLE)) as cases:
-        document = derive(NAME, cases.activities()).document
+        document = derive(NAME, cases.activities(cases.ending_otherwise(CLOSING))).document
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -104,9 +104,7 @@ def sample_rows() -> Iterator[tuple[str, str, str, str, str]]:
             at += timedelta(days=days[activity] * (0.3 + 1.4 * chance.random()))
 
 
-def _choose(
-    chance: random.Random, shares: list[tuple[str, float]] | tuple[tuple[str, float], ...]
-) -> str:
+def _choose(chance: random.Random, shares: Sequence[tuple[str, float]]) -> str:
     drawn = chance.random()
     for what, share in shares:
         drawn -= share

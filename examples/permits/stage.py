@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from adapter import Almanac
 from adapter.errors import InvalidInput
 from adapter.settings import Settings
+from examples.permits import actions as actions  # registers permits.record
 from examples.permits.derive import step_runs
 from examples.permits.workers import Worker, workers
 from temporal_workflows.dev.stack import Stack
