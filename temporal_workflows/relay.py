@@ -1,4 +1,4 @@
-"""The relay: turns rows into pokes. A set of loops in each worker, each of which outlives its errors.
+"""The relay: turns rows into pokes. A set of loops in each worker; each outlives its errors.
 
 Nothing depends on any one relay: claims skip what others hold, marks are hints, and what was poked
 in vain is poked again. Starts have a lane of their own, so a command never queues behind them.

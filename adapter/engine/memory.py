@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 LOGGER = logging.getLogger("almanac.engine")
 
@@ -67,7 +68,7 @@ class MemoryEngine:
             poked.clear()
             try:
                 turned = await self._turn(ulid)
-            except Exception as error:  # noqa: BLE001  (as Temporal repeats a failed activity)
+            except Exception as error:
                 LOGGER.warning("turn of %s: %s: %s", ulid, type(error).__name__, error)
                 await asyncio.sleep(self._idle)
                 continue

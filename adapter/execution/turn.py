@@ -8,7 +8,6 @@ passes through the append, which takes only what was decided on the latest entry
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from dataclasses import dataclass
@@ -16,20 +15,20 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from adapter.execution.cache import Folded, wait_key
-from adapter.execution.context import InstanceInfo, StepInfo, make_context
-from adapter.execution.runner import Call
+from adapter.execution.calls import Calls
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.apply import fold
 from adapter.interpreter.decide import Decision, decide
 from adapter.interpreter.entries import Entry
 from adapter.interpreter.env import Bounds, Env
-from adapter.interpreter.events import Arrived, Event, Failure, Finished, TakeOver, Tick
+from adapter.interpreter.events import Arrived, Event, TakeOver, Tick
 from adapter.interpreter.projection import project
 from adapter.interpreter.state import Key, State
-from adapter.records.keys import Draw, KeysSpent
+from adapter.records.keys import KeysSpent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import asyncio
+    from collections.abc import Sequence
 
     from adapter.execution.deps import TurnDeps
     from adapter.graph.compiled import Graph
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
 
 SNAPSHOT_EVERY = 1_000
 """Entries between two snapshots in the journal."""
-
-GRACE = 1.0
-"""Seconds a handler may overrun its time-out before the turn stops waiting for its report."""
 
 KEYS_AHEAD = 100
 """Ids that a decision usually can draw without asking for more."""
@@ -93,7 +89,7 @@ async def take_turn(deps: TurnDeps, ulid: str, stopping: asyncio.Event | None = 
         try:
             return await turn.run()
         finally:
-            turn.close()
+            turn.calls.close()
 
 
 class _Turn:
@@ -111,12 +107,8 @@ class _Turn:
         self.writer = deps.new_token()
         self.began = time.monotonic()
         self.folded: Folded = deps.cache.take(ulid)
-        self.running: dict[Key, tuple[Call, float]] = {}
-        self.finished: list[Finished] = []
-        self.wake = asyncio.Event()
-        self.loop = asyncio.get_running_loop()
+        self.calls = Calls(deps, self.writer)
         self.progressed = False
-        self.closed = False
         self.inputs: dict[Key, Any] = {}
         self.loaded: Loaded
         self.graph: Graph
@@ -125,11 +117,6 @@ class _Turn:
     @property
     def state(self) -> State:
         return self.folded.state
-
-    def close(self) -> None:
-        self.closed = True
-        for call, _ in self.running.values():
-            call.ended = True
 
     async def run(self) -> TurnResult:
         inbox = await self._load()
@@ -163,14 +150,19 @@ class _Turn:
                 for key, wait in self.state.waits.items()
                 if wait.event is not None and key not in self.folded.looked
             }
-            if fresh and await self._look(fresh):
-                events.append(Tick())
-            if not events and self.running:
-                events += await self._results()
-            if not events and not (wrote and self._may_go_on()):
+            found = bool(fresh) and await self._look(fresh)
+            if not events and not found and self.calls:
+                events += await self.calls.results()
+            if not events and not found and not (wrote and self._may_go_on()):
                 return
-            if not events or not isinstance(events[-1], Tick):
+            if self._has_pending():
                 events.append(Tick())
+
+    def _has_pending(self) -> bool:
+        """Whether a tick could lead to anything: a wait or a step that nobody runs is open."""
+        return bool(self.state.waits) or any(
+            step.status != "running" for step in self.state.steps.values()
+        )
 
     def _may_go_on(self) -> bool:
         """Whether a scheduled step is left that this turn may still begin."""
@@ -255,8 +247,9 @@ class _Turn:
         before = self.state
         state = before
         entries: list[Entry] = []
+        env = await self._env(KEYS_AHEAD)
         for event in events:
-            decision = await self._decide(state, event)
+            decision, env = await self._decide(state, event, env)
             entries += decision.entries
             state = decision.state
         if not entries:
@@ -283,22 +276,26 @@ class _Turn:
         self._keep_and_begin(entries)
         return True, appended.more
 
-    async def _decide(self, state: State, event: Event) -> Decision:
+    async def _decide(self, state: State, event: Event, env: Env) -> tuple[Decision, Env]:
         """Asks the decider, and fetches what it lacks until it can answer."""
         count = KEYS_AHEAD
         while True:
-            steps = await self.deps.step_keys.reserve(self.connection, count, after=state.newest_id)
-            waits = await self.deps.wait_keys.reserve(self.connection, count)
             try:
-                decision = decide(self.graph, state, event, self._env(steps, waits))
+                decision = decide(self.graph, state, event, env)
             except KeysSpent:
                 count *= 2
+                env = await self._env(count, state.newest_id)
                 continue
             if decision.complete:
-                return decision
+                return decision, env
             await self._fetch(decision.outputs, decision.inputs)
+            env = await self._env(count, state.newest_id)
 
-    def _env(self, step_id: Draw, wait_id: Draw) -> Env:
+    async def _env(self, count: int, newest: Key | None = None) -> Env:
+        """What the decider may know, with at least ``count`` ids to draw from."""
+        newest = self.state.newest_id if newest is None else newest
+        step_id = await self.deps.step_keys.reserve(self.connection, count, after=newest)
+        wait_id = await self.deps.wait_keys.reserve(self.connection, count)
         settings = self.deps.settings
         limits = settings.limits
         own = getattr(getattr(self.graph.settings, "limits", None), "max_steps", None)
@@ -335,68 +332,9 @@ class _Turn:
             if "output" in entry.row:
                 self.folded.outputs[entry.step] = entry.row["output"]
             if entry.kind == kinds.STEP_STARTED and entry.step in self.state.steps:
-                self._begin(entry.step, entry.row["call"])
-
-    def _begin(self, key: Key, values: Mapping[str, Any]) -> None:
-        step = self.state.steps[key]
-        node = self.graph.nodes[step.node]
-        config: Any = node.config
-        action = self.deps.registry.actions[config.action]
-        timeout = (node.timeout or action.timeout).total_seconds()
-        facts = self.loaded.facts
-        call = Call(
-            step=key,
-            token=self.writer,
-            node=node.id,
-            action=action,
-            values=values,
-            context=make_context(
-                InstanceInfo(self.ulid, str(facts.instance.get("key")), facts.trigger),
-                StepInfo(
-                    key, node.id, step.visit, step.attempt, f"wf:{self.ulid}:{node.id}:{step.visit}"
-                ),
-                self.loaded.actor,
-                facts.subject,
-            ),
-            timeout=timeout,
-            max_output_bytes=self.deps.settings.limits.max_output_bytes,
-            report=self._report,
-        )
-        self.running[key] = (call, time.monotonic() + timeout + GRACE)
-        self.deps.runner.submit(call)
-
-    def _report(self, finished: Finished) -> None:
-        """Called on the handler's thread."""
-        self.loop.call_soon_threadsafe(self._settled, finished)
-
-    def _settled(self, finished: Finished) -> None:
-        if not self.closed and self.running.pop(finished.step, None) is not None:
-            self.finished.append(finished)
-            self.wake.set()
-
-    async def _results(self) -> list[Event]:
-        """Waits until a handler has ended; takes all that have."""
-        deadline = min(until for _, until in self.running.values())
-        if not self.finished:
-            try:
-                async with asyncio.timeout(max(deadline - time.monotonic(), 0.001)):
-                    await self.wake.wait()
-            except TimeoutError:
-                self._give_up()
-        self.wake.clear()
-        results, self.finished = self.finished, []
-        return list(results)
-
-    def _give_up(self) -> None:
-        now = time.monotonic()
-        for key, (call, until) in list(self.running.items()):
-            if until <= now:
-                call.ended = True
-                del self.running[key]
-                message = f"node {call.node!r} did not end within {call.timeout:g} s, nor report it"
-                self.finished.append(
-                    Finished(key, self.writer, failure=Failure("step_timed_out", message))
-                )
+                step = self.state.steps[entry.step]
+                node = self.graph.nodes[step.node]
+                self.calls.begin(step, node, entry.row["call"], self.loaded)
 
     def _result(self) -> TurnResult:
         state = self.state

@@ -1,8 +1,9 @@
 """The vocabulary of the journal: every kind of decision, and what its ``data`` holds.
 
 An entry is a decision that has been taken: expressions, zones, jitter and random numbers are in
-it as values, so folding it evaluates nothing. ``data`` goes into ``workflow_journal.data``; ``row``
-holds what only the documented row keeps (outputs, inputs, messages), which the journal never copies.
+it as values, so folding it evaluates nothing. ``data`` goes into ``workflow_journal.data``;
+``row`` holds what only the documented row keeps (outputs, inputs, messages): the journal never
+copies those.
 
 Times in ``data`` are RFC 3339 text in UTC. ``edge`` is ``{"to", "by", "index"}``: the node that is
 entered next, why (``outcome``, ``condition``, ``plain``; ``none`` when no edge was taken), and the

@@ -90,7 +90,7 @@ def _project(
     open_steps: dict[Key, None],
     open_waits: dict[Key, None],
 ) -> None:
-    data, row, kind = entry.data, entry.row, entry.kind
+    data, kind = entry.data, entry.kind
     if (inbox := data.get("inbox")) is not None:
         changes.inbox[inbox] = data.get("result", DONE)
     if kind in _ENDS:
@@ -99,41 +99,49 @@ def _project(
     if kind == kinds.STARTED:
         changes.instance["started_at"] = AT
         return
-    step = entry.step
-    if step is None:
+    if entry.step is None:
         return
     if kind in _OPENS:
-        open_steps[step] = None
-        columns = _opened(entry)
-        new = kind == kinds.STEP_SCHEDULED or bool(data.get("new"))
-        if new:
-            columns |= _identity(entry, ulid)
-        if kind == kinds.WAIT_OPENED:
+        open_steps[entry.step] = None
+        _project_opening(changes, entry, entry.step, ulid)
+        if kind == kinds.STEP_PASSED:
+            del open_steps[entry.step]
+        elif kind == kinds.WAIT_OPENED:
             open_waits[data["wait"]] = None
             _merge(changes.waits, data["wait"], True, _wait(entry))
-        elif kind == kinds.STEP_STARTED:
-            columns |= {"claim_token": data["token"], "input": row.get("input")}
-        elif kind == kinds.STEP_PASSED:
-            del open_steps[step]
-            columns |= {"outcome": data["outcome"], "finished_at": AT}
-            if "output" in row:
-                columns["output"] = row["output"]
-        _merge(changes.steps, step, new, columns)
         return
-    open_steps.pop(step, None)
-    _merge(changes.steps, step, False, _closed(entry))
+    open_steps.pop(entry.step, None)
+    _merge(changes.steps, entry.step, False, _closed(entry))
     if kind in _SETTLES:
         open_waits.pop(data["wait"], None)
-        fired = kind == kinds.WAIT_FIRED
-        settled = {
-            "status": "fired" if fired else "timed_out",
-            "claim_token": writer,
-            "claimed_at": AT,
-            "fired_at": AT,
-        }
-        if row.get("output") is not None:
-            settled["payload"] = row["output"]
-        _merge(changes.waits, data["wait"], False, settled)
+        _merge(changes.waits, data["wait"], False, _settled(entry, writer))
+
+
+def _project_opening(changes: Changes, entry: Entry, step: Key, ulid: str) -> None:
+    data, row = entry.data, entry.row
+    columns = _opened(entry)
+    new = entry.kind == kinds.STEP_SCHEDULED or bool(data.get("new"))
+    if new:
+        columns |= _identity(entry, ulid)
+    if entry.kind == kinds.STEP_STARTED:
+        columns |= {"claim_token": data["token"], "input": row.get("input")}
+    elif entry.kind == kinds.STEP_PASSED:
+        columns |= {"outcome": data["outcome"], "finished_at": AT}
+        if "output" in row:
+            columns["output"] = row["output"]
+    _merge(changes.steps, step, new, columns)
+
+
+def _settled(entry: Entry, writer: str) -> dict[str, Any]:
+    settled = {
+        "status": "fired" if entry.kind == kinds.WAIT_FIRED else "timed_out",
+        "claim_token": writer,
+        "claimed_at": AT,
+        "fired_at": AT,
+    }
+    if entry.row.get("output") is not None:
+        settled["payload"] = entry.row["output"]
+    return settled
 
 
 _OPENS = frozenset({kinds.STEP_SCHEDULED, kinds.STEP_STARTED, kinds.STEP_PASSED, kinds.WAIT_OPENED})

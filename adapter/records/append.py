@@ -66,7 +66,7 @@ _TYPES = {
 _KEY_TYPES = {"bigint": "bigint", "uuid": "uuid", "ulid": "bpchar"}
 
 
-class RowMissing(AlmanacError):
+class RowMissing(AlmanacError):  # noqa: N818  (named for what happened, like its kin)
     """An append names a row that is not there: the record was changed by another hand."""
 
     code = "row_missing"
@@ -283,8 +283,8 @@ class Appender:
             )
         if group.table == self._names.inbox:
             return (
-                f"UPDATE {group.table} t SET applied_at = up.at, result = v.result FROM up, {source}"
-                f" WHERE t.id = v.id AND t.instance_id = up.id AND t.applied_at IS NULL RETURNING 1"
+                f"UPDATE {group.table} t SET applied_at = up.at, result = v.result"
+                f" FROM up, {source} WHERE t.id = v.id AND t.instance_id = up.id AND t.applied_at IS NULL RETURNING 1"
             )
         if group.new:
             own = ["instance_id", "created_at", "updated_at", *group.stamped]

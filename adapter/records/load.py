@@ -30,13 +30,13 @@ MAX_INBOX = 500
 """Inbox rows that one load brings; what is left comes with the next."""
 
 
-class NewerJournal(AlmanacError):
+class NewerJournal(AlmanacError):  # noqa: N818  (named for what happened, like its kin)
     """The journal holds entries of a newer interpreter; another worker must take the instance."""
 
     code = "newer_journal"
 
 
-class BrokenJournal(AlmanacError):
+class BrokenJournal(AlmanacError):  # noqa: N818  (as above)
     """The journal has a gap or ends before the instance's lock_version; doctor can tell more."""
 
     code = "broken_journal"
@@ -111,8 +111,8 @@ class Loader:
         for row in journal:
             if row["version"] > CURRENT or row["kind"] not in KINDS:
                 raise NewerJournal(
-                    f"instance {ulid}: entry {row['seq']} ({row['kind']}) was written by interpreter"
-                    f" {row['version']}, this worker has {CURRENT}; upgrade the worker",
+                    f"instance {ulid}: entry {row['seq']} ({row['kind']}) was written by"
+                    f" interpreter {row['version']}, this worker has {CURRENT}; upgrade it",
                     ulid=ulid,
                 )
             if not entries and row["kind"] == "snapshot" and since == 0:
@@ -163,7 +163,8 @@ class Loader:
         if cut:
             rows = await connection.fetch(
                 f"SELECT j.step_run_id, j.data -> 'config' AS config FROM {self._names.journal} j"
-                f" JOIN {self._names.step_runs} s ON s.id = j.step_run_id AND s.instance_id = j.instance_id"
+                f" JOIN {self._names.step_runs} s"
+                " ON s.id = j.step_run_id AND s.instance_id = j.instance_id"
                 " WHERE s.id = ANY ($1) AND j.kind = 'step_started' AND j.data ? 'config'",
                 cut,
             )

@@ -28,7 +28,8 @@ class Workers:
         await connection.execute(
             f"INSERT INTO {self._table} (id, name, task_queue, started_at, seen_at, details)"
             " VALUES ($1, $2, $3, clock_timestamp(), clock_timestamp(), $4)"
-            " ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp(), details = excluded.details",
+            " ON CONFLICT (id) DO UPDATE"
+            " SET seen_at = clock_timestamp(), details = excluded.details",
             worker,
             name[:191],
             task_queue,
@@ -56,8 +57,8 @@ class Workers:
         One that left on purpose, or lives and was only slow, did not die of the step it had.
         """
         rows = await connection.fetch(
-            f"SELECT id FROM {self._table} WHERE id = ANY ($1::varchar[]) AND (stopped_at IS NOT NULL"
-            " OR seen_at > clock_timestamp() - make_interval(secs => $2))",
+            f"SELECT id FROM {self._table} WHERE id = ANY ($1::varchar[])"
+            " AND (stopped_at IS NOT NULL OR seen_at > clock_timestamp() - make_interval(secs => $2))",
             list(workers),
             GAP,
         )

@@ -28,7 +28,10 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     if value is not None:
         outcome = _as_outcome(value)
         if not 0 < len(outcome) <= MAX_OUTCOME:
-            message = f"decision {node.id!r}: `on` gave {outcome[:80]!r}; an outcome has 1 to 32 characters"
+            message = (
+                f"decision {node.id!r}: `on` gave {outcome[:80]!r};"
+                f" an outcome has 1 to {MAX_OUTCOME} characters"
+            )
             fail_at_once(draft, node, visit, Failure("expression_failed", message, retryable=False))
             return
     pass_through(draft, node, visit, outcome=outcome)

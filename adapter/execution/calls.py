@@ -1,0 +1,122 @@
+"""The handlers that one turn has under way, from their beginning to their report."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from adapter.execution.context import InstanceInfo, StepInfo, make_context
+from adapter.execution.runner import Call
+from adapter.interpreter.events import Failure, Finished
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adapter.execution.deps import TurnDeps
+    from adapter.graph.compiled import CompiledNode
+    from adapter.interpreter.state import Key, Step
+    from adapter.records.load import Loaded
+
+GRACE = 1.0
+"""Seconds a handler may overrun its time-out before the turn stops waiting for its report."""
+
+
+class Calls:
+    """Begins handlers and collects how they ended; belongs to the turn's event loop.
+
+    Args:
+        deps: The process's handlers and settings.
+        writer: The turn's token.
+    """
+
+    def __init__(self, deps: TurnDeps, writer: str) -> None:
+        self._deps = deps
+        self._writer = writer
+        self._loop = asyncio.get_running_loop()
+        self._running: dict[Key, tuple[Call, float]] = {}
+        self._finished: list[Finished] = []
+        self._wake = asyncio.Event()
+        self._closed = False
+
+    def __bool__(self) -> bool:
+        """Whether anything is under way or still to be collected."""
+        return bool(self._running or self._finished)
+
+    def begin(
+        self, step: Step, node: CompiledNode, values: Mapping[str, Any], loaded: Loaded
+    ) -> None:
+        """Runs the handler of a step that this turn has just begun.
+
+        Args:
+            step: The running step.
+            node: Its node, an action that this worker has a handler for.
+            values: The resolved input.
+            loaded: The instance that it belongs to.
+        """
+        config: Any = node.config
+        action = self._deps.registry.actions[config.action]
+        timeout = (node.timeout or action.timeout).total_seconds()
+        facts = loaded.facts
+        call = Call(
+            step=step.id,
+            token=self._writer,
+            node=node.id,
+            action=action,
+            values=values,
+            context=make_context(
+                InstanceInfo(facts.ulid, str(facts.instance.get("key")), facts.trigger),
+                StepInfo(
+                    step.id,
+                    node.id,
+                    step.visit,
+                    step.attempt,
+                    f"wf:{facts.ulid}:{node.id}:{step.visit}",
+                ),
+                loaded.actor,
+                facts.subject,
+            ),
+            timeout=timeout,
+            max_output_bytes=self._deps.settings.limits.max_output_bytes,
+            report=self._report,
+        )
+        self._running[step.id] = (call, time.monotonic() + timeout + GRACE)
+        self._deps.runner.submit(call)
+
+    async def results(self) -> list[Finished]:
+        """Waits until a handler has ended, and returns all that have."""
+        while not self._finished:
+            deadline = min(until for _, until in self._running.values())
+            try:
+                async with asyncio.timeout(max(deadline - time.monotonic(), 0.001)):
+                    await self._wake.wait()
+            except TimeoutError:
+                self._give_up()
+            self._wake.clear()
+        results, self._finished = self._finished, []
+        return results
+
+    def close(self) -> None:
+        """Drops what is still under way; its reports are not heard any more."""
+        self._closed = True
+        for call, _ in self._running.values():
+            call.ended = True
+
+    def _report(self, finished: Finished) -> None:
+        """Called on the handler's thread."""
+        self._loop.call_soon_threadsafe(self._settle, finished)
+
+    def _settle(self, finished: Finished) -> None:
+        if not self._closed and self._running.pop(finished.step, None) is not None:
+            self._finished.append(finished)
+            self._wake.set()
+
+    def _give_up(self) -> None:
+        now = time.monotonic()
+        for key, (call, until) in list(self._running.items()):
+            if until <= now:
+                call.ended = True
+                del self._running[key]
+                message = f"node {call.node!r} did not end within {call.timeout:g} s, nor report it"
+                failure = Failure("step_timed_out", message)
+                self._finished.append(Finished(key, self._writer, failure=failure))
