@@ -101,8 +101,10 @@ def _scalar_flaw(part: Any) -> str | None:
     if isinstance(part, float):
         if not math.isfinite(part):
             return "the number is not finite"
-        return None if not part.is_integer() or abs(part) <= MAX_INTEGER else (
-            "the number is beyond 2^53 - 1"
+        return (
+            None
+            if not part.is_integer() or abs(part) <= MAX_INTEGER
+            else ("the number is beyond 2^53 - 1")
         )
     return f"{type(part).__name__} is not a JSON type"
 

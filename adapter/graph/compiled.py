@@ -197,9 +197,7 @@ def _compile_node(index: int, node: Node, leaving: list[tuple[int, Edge]]) -> Co
     template = compile_template(config.template())
     source = config.condition()
     condition = (
-        None
-        if source is None
-        else compile_condition(source, event=config.condition_sees_event)
+        None if source is None else compile_condition(source, event=config.condition_sees_event)
     )
     edges = tuple(
         CompiledEdge(i, e.to, e.on, None if e.when is None else compile_condition(e.when))

@@ -94,7 +94,9 @@ def _compile_cel(source: str, path: _Path, event: bool) -> Condition:
     except InvalidInput as error:
         raise _placed(error, path) from None
     if expression.kind not in ("BOOL", "DYN"):
-        raise _wrong(path, f"the expression gives {expression.kind}, a condition needs true or false")
+        raise _wrong(
+            path, f"the expression gives {expression.kind}, a condition needs true or false"
+        )
 
     def test(names: _Names) -> bool:
         result = expression.evaluate(names)
@@ -114,7 +116,9 @@ def _compile_cel(source: str, path: _Path, event: bool) -> Condition:
 def _compile_leaf(value: dict[str, Any], path: _Path, event: bool) -> Condition:
     for key in value:
         if key not in ("field", "op", "value"):
-            raise _wrong((*path, key), f"unknown field {key!r}; a comparison has field, op and value")
+            raise _wrong(
+                (*path, key), f"unknown field {key!r}; a comparison has field, op and value"
+            )
     try:
         field = compile_field(value.get("field"), event=event)
     except InvalidInput as error:

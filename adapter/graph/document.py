@@ -31,7 +31,9 @@ def _duration_text(text: str) -> str:
     try:
         parse_duration(text)
     except ValueError as error:
-        raise PydanticCustomError("invalid_duration", "{problem}", {"problem": str(error)}) from None
+        raise PydanticCustomError(
+            "invalid_duration", "{problem}", {"problem": str(error)}
+        ) from None
     return text
 
 

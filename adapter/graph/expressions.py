@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -22,17 +21,26 @@ from cel_expr_python import cel
 
 from adapter.errors import ExpressionError, InvalidValue
 from adapter.graph import syntax
+from adapter.graph.admission import admit, patterns_in
+from adapter.graph.budgets import BIND, BUDGET, Size, cost, size_of, weigh
 from adapter.graph.canonical import canonical
 from adapter.graph.durations import format_duration, format_time
-from adapter.graph.reading import Paths, find_paths, project, references_of
+from adapter.graph.ordering import guard_order
+from adapter.graph.reading import (
+    Paths,
+    find_direct,
+    find_paths,
+    look_up,
+    project,
+    references_of,
+)
 from adapter.graph.references import EVENT, NAMES, References
+from adapter.graph.reports import failure, only_compares_numbers, refusal
 
 MAX_SOURCE: Final = 4096
 
 _T = cel.Type
 _ERROR = cel.Type.ERROR
-_NOISE = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
-_STATUS = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$")
 
 
 class EvaluationFailed(Exception):  # noqa: N818 - the domain's word
@@ -60,14 +68,20 @@ class Expression:
         source: The text it was compiled from.
         refs: What it reads.
         kind: The static type of the result as CEL names it (``BOOL``, ``INT``, ...; ``DYN`` if open).
+        tree: The syntax tree.
     """
 
-    __slots__ = ("_eval", "_paths", "kind", "refs", "source")
+    __slots__ = ("_allowance", "_direct", "_eval", "_paths", "kind", "refs", "source", "tree")
 
-    def __init__(self, source: str, compiled: cel.Expression, tree: syntax.Node) -> None:
+    def __init__(
+        self, source: str, compiled: cel.Expression, tree: syntax.Node, allowance: float
+    ) -> None:
         self.source = source
+        self.tree = tree
         self.kind = compiled.return_type().name()
         self._paths: Paths = find_paths(tree)
+        self._direct = find_direct(tree)
+        self._allowance = allowance
         self.refs: References = references_of(self._paths)
         self._eval = compiled.eval
 
@@ -90,28 +104,62 @@ class Expression:
             names: Canonical JSON values; only what the expression reads is bound.
 
         Raises:
-            EvaluationFailed: CEL reports an error (no such key, division by zero, ...), or the result
-                is no JSON value.
+            EvaluationFailed: CEL reports an error (no such key, division by zero, ...), the values
+                are too large for the budget, or the result is no JSON value.
         """
         try:
-            value = self._eval(data=project(names, self._paths))
-            plain = value.plain_value()
+            if self._direct is not None:
+                return look_up(names, *self._direct)
+            return self._run(names)
         except KeyError as error:
-            raise EvaluationFailed(f"{error.args[0]!s} has no value here: {self.source}") from None
+            problem = f"{error.args[0]!s} has no value here"
+        except LookupError as error:
+            problem = str(error)
         except RuntimeError as error:
-            raise EvaluationFailed(f"{_clean(str(error))}: {self.source}") from None
+            problem = failure(str(error))
+        except InvalidValue as error:
+            problem = f"the result is no JSON value. {error.message}"
+        raise EvaluationFailed(f"{problem.rstrip('.')} (in {self.source!r:.200})")
+
+    def _run(self, names: Mapping[str, Any]) -> Any:
+        heavy: list[Any] = []
+        data = project(names, self._paths, heavy)
+        if heavy:
+            self._afford(data, heavy)
+        value = self._eval(data=data)
+        plain = value.plain_value()
         kind = type(plain)
         if kind is bool or plain is None:
             return plain
         if kind is str and value.type() == _ERROR:
-            raise EvaluationFailed(f"{_clean(plain)}: {self.source}")
-        try:
-            return canonical(_json(plain))
-        except InvalidValue as error:
-            raise EvaluationFailed(f"the result is no JSON value. {error.message}") from None
+            raise RuntimeError(plain)
+        return canonical(_json(plain))
+
+    def _afford(self, data: dict[str, Any], heavy: list[Any]) -> None:
+        """Refuses to begin what may take too long with these values."""
+        weight = sum(map(weigh, heavy))
+        if weight <= self._allowance:
+            return
+        work = cost(self.tree, _sizes(data)) + BIND * weight
+        if not work <= BUDGET:
+            times = work / BUDGET
+            raise RuntimeError(
+                f"the values are too large: the work may be {times:,.0f} times what is allowed"
+            )
 
     def __repr__(self) -> str:
         return f"Expression({self.source!r})"
+
+
+def _sizes(data: dict[str, Any]) -> Callable[[tuple[str, ...]], Size]:
+    @lru_cache(maxsize=None)
+    def size(path: tuple[str, ...]) -> Size:
+        value: Any = data
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return size_of(value)
+
+    return size
 
 
 @lru_cache(maxsize=4096)
@@ -131,12 +179,50 @@ def compile_expression(source: str, *, event: bool = False) -> Expression:
             f"The expression has {len(source):,} characters; {MAX_SOURCE:,} are allowed.",
             reason="too_long",
         )
+    environment = _environment(event)
     try:
-        compiled = _environment(event).compile(source)
-        tree = syntax.read_tree(compiled.serialize())
+        source.encode()
+        compiled = _compile(environment, source)
+        serialized = compiled.serialize()
+        tree = syntax.read_tree(serialized)
+        guarded = guard_order(serialized)
+        if guarded is not None:
+            compiled = environment.deserialize(guarded)
     except (RuntimeError, UnicodeError, ValueError) as error:
-        raise _refusal(source, str(error)) from None
-    return Expression(source, compiled, tree)
+        raise refusal(source, str(error)) from None
+    affordable = admit(tree)
+    for pattern in patterns_in(tree):
+        _try_pattern(pattern)
+    return Expression(source, compiled, tree, affordable)
+
+
+def _compile(environment: cel.Env, source: str) -> cel.Expression:
+    """Compiles with CEL's type check, which refuses one thing that JSON numbers need.
+
+    The library compares an integer with a fraction, but its check knows no such overload (and takes
+    none besides its own), so ``size(items) > 1.5`` is refused. When the check objects to nothing else,
+    the expression is compiled without it.
+    """
+    try:
+        return environment.compile(source)
+    except RuntimeError as error:
+        if only_compares_numbers(str(error)):
+            return environment.compile(source, disable_check=True)
+        raise
+
+
+def _try_pattern(pattern: str) -> None:
+    """Lets the library compile a pattern, which it otherwise does only when it is used.
+
+    Raises:
+        ExpressionError: Not an RE2 pattern.
+    """
+    literal = json.dumps(pattern, ensure_ascii=False)
+    tried = _environment(False).compile(f"''.matches({literal})").eval(data={})
+    if tried.type() == _ERROR:
+        raise ExpressionError(
+            f"Not a pattern: {failure(str(tried.plain_value()))}.", reason="invalid_pattern"
+        )
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
@@ -150,17 +236,61 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     literal = json.dumps(pattern, ensure_ascii=False)
     try:
         expression = compile_expression(f"{EVENT}.matches({literal})", event=True)
-        expression.evaluate({EVENT: ""})
-    except (ExpressionError, EvaluationFailed) as error:
-        raise ValueError(f"not a pattern that can be used. {error.message}") from None
+    except ExpressionError as error:
+        raise ValueError(error.message.rstrip(".")) from None
     return lambda text: bool(expression.evaluate({EVENT: text}))
+
+
+def evaluate_plain(
+    source: str,
+    declared: Mapping[str, str],
+    values: Mapping[str, Any],
+    *,
+    json_numbers: bool = False,
+    check: bool = True,
+    container: str | None = None,
+) -> tuple[str, Any]:
+    """Evaluates once with any typed variables and none of this project's rules, for conformance.
+
+    Args:
+        source: A CEL expression.
+        declared: CEL types by variable, such as ``map<string, int>``.
+        values: Python values by variable.
+        json_numbers: With the mixed arithmetic of this project, or CEL as its specification has it.
+        check: With the type check.
+        container: The namespace in which names are looked up first.
+
+    Returns:
+        The name of the result's type and the result as Python value.
+
+    Raises:
+        ExpressionError: It cannot be compiled.
+        EvaluationFailed: CEL reports an error.
+    """
+    environment = cel.NewEnv(
+        variables={name: _T(kind) for name, kind in declared.items()},
+        extensions=[cel.CelExtension("json_numbers", _mixed())] if json_numbers else [],
+        container=container,
+    )
+    try:
+        compiled = environment.compile(source, disable_check=not check)
+    except RuntimeError as error:
+        raise refusal(source, str(error)) from None
+    try:
+        value = compiled.eval(data=values)
+    except RuntimeError as error:
+        raise EvaluationFailed(failure(str(error))) from None
+    if value.type() == _ERROR:
+        raise EvaluationFailed(failure(str(value.plain_value())))
+    return value.type().name(), value.plain_value()
 
 
 @lru_cache(maxsize=2)
 def _environment(event: bool) -> cel.Env:
     names = (*NAMES, EVENT) if event else NAMES
     return cel.NewEnv(
-        variables=dict.fromkeys(names, _T.DYN), extensions=[cel.CelExtension("json_numbers", _mixed())]
+        variables=dict.fromkeys(names, _T.DYN),
+        extensions=[cel.CelExtension("json_numbers", _mixed())],
     )
 
 
@@ -178,7 +308,7 @@ def _mixed() -> list[cel.FunctionDecl]:
             [
                 cel.Overload(
                     f"json_{word}_{left.name().lower()}_{right.name().lower()}",
-                    return_type=_T.DOUBLE,
+                    return_type=_T.DYN,
                     parameters=[left, right],
                     is_member=False,
                     impl=_on_floats(function),
@@ -215,32 +345,3 @@ def _json(plain: Any) -> Any:
     if kind is timedelta:
         return format_duration(plain)
     return plain
-
-
-def _clean(message: str) -> str:
-    return _STATUS.sub("", _STATUS.sub("", message)).strip()
-
-
-def _refusal(source: str, raw: str) -> ExpressionError:
-    """The library's report as one sentence with a reason, a line and a column."""
-    found = _NOISE.search(raw)
-    if found is None:
-        deep = "recursion" in raw
-        message = "it is nested more than 32 levels deep" if deep else _clean(raw)
-        return ExpressionError(f"The expression cannot be compiled: {message}.", reason="syntax")
-    line, column, text = int(found[1]), int(found[2]), found[3]
-    details: dict[str, Any] = {"line": line, "column": column} if line > 0 else {}
-    name = re.match(r"undeclared reference to '([^']*)'", text)
-    if "max recursion depth" in text:
-        reason, text = "syntax", "it is nested more than 32 levels deep"
-    elif name:
-        called = re.search(rf"\b{re.escape(name[1])}\s*\(", source)
-        kind = "function" if called else "name"
-        reason, text = "unknown_name", f"{name[1]!r} is not a known {kind}"
-        details["name"] = name[1]
-    else:
-        reason = "syntax"
-    where = f"line {line}, column {column}: " if line > 0 else ""
-    return ExpressionError(
-        f"The expression cannot be compiled: {where}{text}.", reason=reason, **details
-    )

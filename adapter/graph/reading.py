@@ -34,24 +34,74 @@ def references_of(paths: Paths) -> References:
     return References(frozenset(paths), steps)
 
 
-def project(names: Mapping[str, Any], paths: Paths) -> dict[str, Any]:
+def project(names: Mapping[str, Any], paths: Paths, heavy: list[Any]) -> dict[str, Any]:
     """The values under the paths, and nothing else.
+
+    Args:
+        names: The scope.
+        paths: From ``find_paths``.
+        heavy: Receives every value bound as a whole that is more than a number or a short text.
 
     Raises:
         KeyError: A top-level name has no value.
     """
-    return {name: _part(names[name], below) for name, below in paths.items()}
+    return {name: _part(names[name], below, heavy) for name, below in paths.items()}
 
 
-def _part(value: Any, below: Paths | None) -> Any:
-    if type(value) is dict:
-        if below is None:
-            return value
-    elif not isinstance(value, Mapping):
+def _part(value: Any, below: Paths | None, heavy: list[Any]) -> Any:
+    if below is None:
+        if isinstance(value, str):
+            if len(value) > 64:
+                heavy.append(value)
+        elif isinstance(value, list):
+            heavy.append(value)
+        elif isinstance(value, Mapping):
+            value = value if type(value) is dict else dict(value)
+            heavy.append(value)
         return value
-    elif below is None:
-        return dict(value)
-    return {key: _part(value[key], deeper) for key, deeper in below.items() if key in value}
+    if not isinstance(value, Mapping):
+        if isinstance(value, str | list):
+            heavy.append(value)
+        return value
+    return {key: _part(value[key], deeper, heavy) for key, deeper in below.items() if key in value}
+
+
+def find_direct(tree: Node) -> tuple[str, tuple[str | int, ...]] | None:
+    """The name and keys of an expression that only looks something up; None for every other."""
+    keys: list[str | int] = []
+    while not isinstance(tree, Identifier):
+        match tree:
+            case Select(operand, field, False):
+                keys.append(field)
+                tree = operand
+            case Call("_[_]", (operand, Constant(str() | int() as key))) if type(key) is not bool:
+                keys.append(key)
+                tree = operand
+            case _:
+                return None
+    return tree.name, tuple(reversed(keys))
+
+
+def look_up(names: Mapping[str, Any], name: str, keys: tuple[str | int, ...]) -> Any:
+    """What CEL would find under the keys.
+
+    Raises:
+        KeyError: The name has no value.
+        LookupError: There is nothing under a key; the message says which.
+    """
+    value = names[name]
+    for key in keys:
+        if isinstance(value, Mapping):
+            if key not in value:
+                raise LookupError(f"no such key: {key!r}")
+            value = value[key]
+        elif isinstance(value, list) and isinstance(key, int):
+            if not 0 <= key < len(value):
+                raise LookupError(f"index {key} is outside a list of {len(value)}")
+            value = value[key]
+        else:
+            raise LookupError(f"there is nothing under {key!r}: it is no object or list")
+    return dict(value) if isinstance(value, Mapping) and type(value) is not dict else value
 
 
 def _collect(node: Node, bound: frozenset[str], paths: Paths) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from adapter.graph.wire import as_bytes, read_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,23 @@ def read_tree(serialized: bytes) -> Node:
     Raises:
         ValueError: The bytes are not such a message.
     """
-    any_fields = dict(_fields(serialized))
-    checked = dict(_fields(any_fields[2]))
-    return _node(checked[4])
+    (_, type_url, _), (_, message, _) = read_fields(serialized)
+    fields = dict(_fields(as_bytes(message)))
+    return _node(fields[expression_field(as_bytes(type_url))])
+
+
+def expression_field(type_url: bytes) -> int:
+    """The number of the field that holds the ``Expr`` in the message of that type.
+
+    Raises:
+        ValueError: The type is neither ``cel.expr.CheckedExpr`` nor ``cel.expr.ParsedExpr``.
+    """
+    match type_url.rpartition(b"/")[2]:
+        case b"cel.expr.CheckedExpr":
+            return 4
+        case b"cel.expr.ParsedExpr":
+            return 2
+    raise ValueError(f"unexpected message {type_url.decode(errors='replace')}")
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -103,6 +118,13 @@ def children(node: Node) -> tuple[Node, ...]:
         case Comprehension():
             return (node.source, node.initial, node.condition, node.step, node.result)
     return ()
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yields the node and everything below it."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
 
 
 def _node(data: bytes) -> Node:
@@ -203,31 +225,5 @@ def _text(parts: dict[int, Any], number: int) -> str:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yields (field number, value): an int for varints, bytes for everything else."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        match tag & 7:
-            case 0:
-                value, at = _varint(data, at)
-                yield tag >> 3, value
-            case 1:
-                yield tag >> 3, data[at : at + 8]
-                at += 8
-            case 2:
-                length, at = _varint(data, at)
-                yield tag >> 3, data[at : at + length]
-                at += length
-            case _:
-                raise ValueError(f"unexpected wire type {tag & 7}")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
+    for number, value, _ in read_fields(data):
+        yield number, value

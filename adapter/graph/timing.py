@@ -31,7 +31,9 @@ def _time(text: str) -> str:
         try:
             parse_time(text)
         except ValueError as error:
-            raise PydanticCustomError("invalid_time", "{problem}", {"problem": str(error)}) from None
+            raise PydanticCustomError(
+                "invalid_time", "{problem}", {"problem": str(error)}
+            ) from None
     return text
 
 

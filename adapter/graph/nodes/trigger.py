@@ -34,7 +34,10 @@ class Config(NodeConfig):
         """An event trigger needs its key; a manual one has neither key nor condition."""
         if self.type == "event" and self.event is None:
             yield Flaw(
-                ("event",), "missing_field", "an event trigger has no 'event'", "name the event's key"
+                ("event",),
+                "missing_field",
+                "an event trigger has no 'event'",
+                "name the event's key",
             )
         if self.type == "manual":
             for field, value in (("event", self.event), ("condition", self.condition_)):
