@@ -85,13 +85,14 @@ class InstanceDriver:
 
     async def _turn(self, ulid: str) -> Turned | None:
         try:
-            return await workflow.execute_local_activity(
+            turned: Turned = await workflow.execute_local_activity(
                 TURN_ACTIVITY,
                 ulid,
                 result_type=Turned,
                 start_to_close_timeout=TURN_TIMEOUT,
                 retry_policy=TURN_RETRY,
             )
+            return turned
         except ActivityError as error:
             cause = error.cause
             if isinstance(cause, ApplicationError) and cause.type == NOT_FOUND:

@@ -58,7 +58,8 @@ class Workers:
         """
         rows = await connection.fetch(
             f"SELECT id FROM {self._table} WHERE id = ANY ($1::varchar[])"
-            " AND (stopped_at IS NOT NULL OR seen_at > clock_timestamp() - make_interval(secs => $2))",
+            " AND (stopped_at IS NOT NULL"
+            " OR seen_at > clock_timestamp() - make_interval(secs => $2))",
             list(workers),
             GAP,
         )
