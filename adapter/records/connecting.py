@@ -1,72 +1,67 @@
-"""Connections to the database: an asyncpg pool for the hot path, SQLAlchemy over psycopg else."""
+"""The synchronous way to the database: SQLAlchemy over psycopg, with a deadline on everything.
+
+Whatever the URL says wins: ``?connect_timeout=2&options=-c%20statement_timeout%3D5000``.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import asyncpg
 from sqlalchemy import Engine, create_engine
 
 from adapter.errors import Misconfigured
 from adapter.records.urls import sqlalchemy_url
-from adapter.settings import Settings
 
-COMMAND_TIMEOUT = 30.0
-"""Seconds after which a statement is given up; a turn is then repeated."""
+if TYPE_CHECKING:
+    from adapter.settings import Settings
 
-CONNECT_TIMEOUT = 10
+CONNECT_TIMEOUT = 5
+"""Seconds until a server that does not answer counts as unreachable."""
+
+STATEMENT_TIMEOUT = 30
+"""Seconds until a statement is given up, waiting for locks included."""
+
+POOL_TIMEOUT = 10
+"""Seconds that a thread waits for a connection of the pool."""
+
+_DEFAULTS: dict[str, Any] = {
+    "application_name": "almanac",
+    "connect_timeout": CONNECT_TIMEOUT,
+    # A peer that vanished without a word: libpq waits for hours by itself.
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": STATEMENT_TIMEOUT * 1_000,
+}
 
 
-def database_url(settings: Settings) -> str:
-    """The database's URL.
+def make_database(settings: Settings, *, pool_size: int = 5) -> Engine:
+    """Returns an engine for the settings' database; it connects when it is first used.
+
+    Transactions are READ COMMITTED, which the records need: a statement has to see what others
+    committed while it waited.
+
+    Args:
+        settings: ``database_url`` must be set.
+        pool_size: Connections that are kept; twice as many more are opened under load.
 
     Raises:
-        Misconfigured: None is set.
+        Misconfigured: No database is named, or its URL cannot be read.
     """
     if settings.database_url is None:
         raise Misconfigured("no database is named; set ALMANAC_DATABASE_URL")
-    return settings.database_url
-
-
-def make_database(settings: Settings) -> Engine:
-    """A SQLAlchemy engine for services: READ COMMITTED, every statement with a deadline.
-
-    Raises:
-        Misconfigured: No database is named.
-    """
+    url = sqlalchemy_url(settings.database_url)
+    given = {name: str(value) for name, value in url.query.items()}
+    arguments = {name: value for name, value in _DEFAULTS.items() if name not in given}
+    options = given.get("options", "")
+    if "statement_timeout" not in options:
+        arguments["options"] = f"{options} -c statement_timeout={STATEMENT_TIMEOUT}s".strip()
     return create_engine(
-        sqlalchemy_url(database_url(settings)),
-        pool_pre_ping=True,
+        url,
+        connect_args=arguments,
         isolation_level="READ COMMITTED",
-        connect_args={
-            "connect_timeout": CONNECT_TIMEOUT,
-            "application_name": "almanac",
-            "options": f"-c statement_timeout={int(COMMAND_TIMEOUT * 1000)}",
-        },
+        max_overflow=2 * pool_size,
+        pool_pre_ping=True,
+        pool_size=pool_size,
+        pool_timeout=POOL_TIMEOUT,
     )
-
-
-async def make_pool(settings: Settings, size: int) -> Any:
-    """A pool of asyncpg connections that autocommit in READ COMMITTED, as appends need it.
-
-    Raises:
-        Misconfigured: No database is named.
-    """
-    return await asyncpg.create_pool(
-        database_url(settings),
-        min_size=1,
-        max_size=size,
-        timeout=CONNECT_TIMEOUT,
-        command_timeout=COMMAND_TIMEOUT,
-        statement_cache_size=1_000,
-        max_inactive_connection_lifetime=0,
-        reset=_keep,
-        server_settings={
-            "application_name": "almanac",
-            "default_transaction_isolation": "read committed",
-        },
-    )
-
-
-async def _keep(_connection: Any) -> None:
-    """Nothing is ever set on these connections, so giving one back costs no round trip."""

@@ -1,0 +1,1 @@
+"""The SDK: one object through which a host publishes, starts, emits and reads."""

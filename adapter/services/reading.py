@@ -1,0 +1,258 @@
+"""Reading: one instance with its timeline, and pages of instances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from ulid import ULID
+
+from adapter.errors import InvalidInput, NotFound
+from adapter.records.documented import INSTANCE_STATUSES
+from adapter.records.drawing import key_of
+from adapter.records.overviews import overviews_of
+from adapter.services.joining import Joined, connection_of
+from adapter.services.morphs import MAX_KEY, RefLike, as_ref, columns_of
+from adapter.services.reasons import waiting_for, why
+from adapter.services.texts import is_printable
+from adapter.services.views import (
+    EdgeView,
+    FailureView,
+    InstanceSummary,
+    InstanceView,
+    Page,
+    Reference,
+    StepView,
+    WaitView,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy import Row
+
+    from adapter.settings import Settings
+
+MAX_PAGE: Final = 1_000
+TIMELINE: Final = 1_000
+"""Step runs, waits and edges that ``show`` returns by itself, the newest ones."""
+
+
+def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE) -> InstanceView:
+    """Returns an instance with its timeline.
+
+    Args:
+        joined: An open connection or session. In READ COMMITTED the parts may be some milliseconds
+            apart; in REPEATABLE READ they are one moment.
+        settings: Names of the tables.
+        ulid: The instance's public id.
+        most: How many step runs, waits and edges, the newest ones.
+
+    Raises:
+        InvalidInput: Not a ULID (``invalid_ulid``).
+        NotFound: ``instance_not_found``.
+    """
+    connection, records = connection_of(joined), overviews_of(settings)
+    row = records.head(connection, accept_ulid(ulid))
+    if row is None:
+        raise no_instance(ulid)
+    document = orjson.loads(records.graph(connection, ulid))
+    steps = tuple(_step(step) for step in records.steps(connection, ulid, most))
+    waits = tuple(_wait(wait) for wait in records.waits(connection, ulid, most))
+    edges = tuple(_edge(edge, document) for edge in records.edges(connection, ulid, most))
+    return InstanceView(
+        **_summary(row),
+        name=row.name,
+        checksum=row.checksum,
+        trigger_type=row.trigger_type,
+        trigger_key=row.trigger_key,
+        trigger_payload=_json(row.trigger_payload),
+        actor_mode=row.actor_mode,
+        starter=_reference(row.starter_type, row.starter_id),
+        waiting_for=waiting_for(row.status, steps, waits),
+        steps=steps,
+        waits=waits,
+        edges=edges,
+    )
+
+
+def status_of(joined: Joined, settings: Settings, ulid: str) -> str:
+    """Returns an instance's status; the cheapest look at one.
+
+    Raises:
+        InvalidInput: Not a ULID (``invalid_ulid``).
+        NotFound: ``instance_not_found``.
+    """
+    status = overviews_of(settings).status(connection_of(joined), accept_ulid(ulid))
+    if status is None:
+        raise no_instance(ulid)
+    return status
+
+
+def list_instances(
+    joined: Joined,
+    settings: Settings,
+    *,
+    key: str | None = None,
+    status: str | None = None,
+    owner: RefLike | None = None,
+    subject: RefLike | None = None,
+    since: datetime | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+) -> Page[InstanceSummary]:
+    """Returns instances, newest first, that fit all filters given.
+
+    Args:
+        joined: An open connection or session.
+        settings: Names and key types.
+        key: The definition's key, of any owner.
+        status: An InstanceStatus.
+        owner: Whose instances.
+        subject: What they are about.
+        since: Created at this time or later; with a time zone.
+        limit: Items of a page, 1 to 1,000.
+        cursor: ``next`` of the page before.
+
+    Raises:
+        InvalidInput: A filter cannot be used (``invalid_filter``, ``invalid_reference``).
+    """
+    if status is not None and status not in INSTANCE_STATUSES:
+        raise _wrong_filter(
+            f"status must be one of {', '.join(INSTANCE_STATUSES)}, not {status!r:.80}"
+        )
+    if since is not None and since.tzinfo is None:
+        raise _wrong_filter("since needs a time zone: 2026-01-31T08:00:00Z")
+    if not 1 <= limit <= MAX_PAGE:
+        raise _wrong_filter(f"a page has 1 to {MAX_PAGE} items, not {limit}")
+    if key is not None and not is_printable(key, MAX_KEY):
+        raise _wrong_filter(f"{key!r:.80} is not the key of a definition")
+    owned = as_ref(owner, "owner", settings.owner_key_type)
+    about = as_ref(subject, "subject", settings.subject_key_type)
+    filters = {
+        "key": key,
+        "status": status,
+        "since": since,
+        "before": None if cursor is None else _cursor(cursor),
+        **columns_of(owned, "owner"),
+        **columns_of(about, "subject"),
+    }
+    rows = overviews_of(settings).page(connection_of(joined), filters, limit + 1)
+    items = tuple(InstanceSummary(**_summary(row)) for row in rows[:limit])
+    return Page(items, items[-1].ulid if len(rows) > limit else None)
+
+
+def accept_ulid(value: Any) -> str:
+    """Returns the ULID as it is stored.
+
+    Raises:
+        InvalidInput: ``invalid_ulid``.
+    """
+    try:
+        return str(ULID.from_str(value))
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidInput(
+            f"{value!r:.80} is not a ULID: 26 letters and digits, as `start` returned it",
+            code="invalid_ulid",
+        ) from None
+
+
+def no_instance(ulid: str) -> NotFound:
+    """The error for a ULID that no instance has."""
+    return NotFound(
+        f"no instance has the ulid {ulid}; was it pruned, or is this another database?",
+        code="instance_not_found",
+        ulid=ulid,
+    )
+
+
+def _summary(row: Row[Any]) -> dict[str, Any]:
+    failure = None
+    if row.failure_code is not None:
+        failure = FailureView(row.failure_code, row.failure_message, row.failed_node_id)
+    return {
+        "ulid": row.ulid,
+        "id": key_of(row.id),
+        "key": row.key,
+        "version": row.number,
+        "status": row.status,
+        "current_node": row.current_node_id,
+        "steps_count": row.steps_count,
+        "owner": _reference(row.owner_type, row.owner_id),
+        "subject": _reference(row.subject_type, row.subject_id, row.subject_key),
+        "failure": failure,
+        "created_at": row.created_at,
+        "started_at": row.started_at,
+        "ended_at": row.ended_at,
+        "updated_at": row.updated_at,
+    }
+
+
+def _step(row: Row[Any]) -> StepView:
+    return StepView(
+        id=key_of(row.id),
+        node=row.node_id,
+        type=row.node_type,
+        visit=row.visit,
+        attempt=row.attempt,
+        status=row.status,
+        outcome=row.outcome,
+        input=_json(row.input),
+        output=_json(row.output),
+        error_code=row.error_code,
+        error_message=row.error_message,
+        error_retryable=row.error_retryable,
+        scheduled_for=row.scheduled_for,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )
+
+
+def _wait(row: Row[Any]) -> WaitView:
+    return WaitView(
+        id=key_of(row.id),
+        step=key_of(row.step_run_id),
+        node=row.node_id,
+        kind=row.kind,
+        status=row.status,
+        due_at=row.due_at,
+        event=row.event_key,
+        match=_json(row.match),
+        condition=_json(row.condition),
+        outcome=row.outcome,
+        opened_at=row.created_at,
+        fired_at=row.fired_at,
+    )
+
+
+def _edge(row: Row[Any], document: dict[str, Any]) -> EdgeView:
+    edge = _json(row.edge) or {}
+    return EdgeView(
+        seq=row.seq,
+        at=row.at,
+        step=None if row.step_run_id is None else key_of(row.step_run_id),
+        node=row.node_id,
+        outcome=row.outcome,
+        to=edge.get("to"),
+        by=edge.get("by") or "none",
+        why=why(document, edge, row.outcome),
+    )
+
+
+def _reference(kind: str | None, key: str | None, name: str | None = None) -> Reference | None:
+    return None if kind is None or key is None else Reference(kind, key, name)
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else orjson.loads(text)
+
+
+def _cursor(value: str) -> str:
+    try:
+        return accept_ulid(value)
+    except InvalidInput:
+        raise _wrong_filter(f"{value!r:.80} is not the cursor of a page") from None
+
+
+def _wrong_filter(message: str) -> InvalidInput:
+    return InvalidInput(message, code="invalid_filter")

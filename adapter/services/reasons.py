@@ -1,0 +1,72 @@
+"""Reasons in words: why an edge was taken, and what an instance waits for."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from adapter.services.views import ENDED, StepView, WaitView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def why(document: Mapping[str, Any], edge: Mapping[str, Any], outcome: str | None) -> str:
+    """Returns why an edge was taken, in the words of the document.
+
+    Args:
+        document: The published document.
+        edge: ``to``, ``by`` and ``index`` as the journal has them.
+        outcome: The outcome of the step that it leaves.
+    """
+    by, index = edge.get("by"), edge.get("index")
+    edges = document.get("edges") or []
+    written = edges[index] if isinstance(index, int) and 0 <= index < len(edges) else {}
+    if by == "outcome":
+        return f"the outcome was {json.dumps(written.get('on', outcome), ensure_ascii=False)}"
+    if by == "condition":
+        return f"its condition held: {_condition(written.get('when'))}"
+    if by == "plain":
+        return "no other edge fitted, so the plain one was taken"
+    return f"no edge fits outcome {json.dumps(outcome, ensure_ascii=False)}; the line ends here"
+
+
+def waiting_for(
+    status: str, steps: Sequence[StepView], waits: Sequence[WaitView]
+) -> tuple[str, ...]:
+    """Returns what has to happen for an instance to go on, a sentence for each thing."""
+    if status in ENDED:
+        return ()
+    if status == "pending":
+        return ("a worker that begins it",)
+    told = [_wait(wait) for wait in waits if wait.status == "pending"]
+    for step in steps:
+        if step.status == "retrying":
+            told.append(f"attempt {step.attempt} of {step.node}, due {_time(step.scheduled_for)}")
+        elif step.status == "scheduled":
+            told.append(f"a worker that runs {step.node}")
+        elif step.status == "running":
+            told.append(f"{step.node}, which runs since {_time(step.started_at)}")
+    return tuple(told)
+
+
+def _wait(wait: WaitView) -> str:
+    until = "" if wait.due_at is None else f" until {_time(wait.due_at)}"
+    if wait.event is None:
+        return f"the time{until} ({wait.node})"
+    fields = f" with {_text(wait.match)}" if wait.match else ""
+    condition = f" where {_condition(wait.condition)}" if wait.condition is not None else ""
+    return f"event {wait.event}{fields}{condition}{until} ({wait.node})"
+
+
+def _condition(value: Any) -> str:
+    return value if isinstance(value, str) else _text(value)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+
+
+def _time(value: datetime | None) -> str:
+    return "now" if value is None else value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,165 @@
+"""What readers get: an instance with its timeline, and summaries by the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import orjson
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+T = TypeVar("T")
+ENDED = frozenset({"completed", "failed", "cancelled"})
+
+
+class View:
+    """Base of everything that is read: ``as_json`` gives it as JSON values, times in RFC 3339."""
+
+    __slots__ = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns JSON values only."""
+        made: dict[str, Any] = orjson.loads(orjson.dumps(self, option=orjson.OPT_UTC_Z))
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Reference(View):
+    """A row of the host application; ids as text."""
+
+    type: str
+    id: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureView(View):
+    """Why an instance failed."""
+
+    code: str
+    message: str | None
+    node: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepView(View):
+    """One step run: one attempt of one visit to one node."""
+
+    id: int | str
+    node: str
+    type: str
+    visit: int
+    attempt: int
+    status: str
+    outcome: str | None
+    input: Any
+    output: Any
+    error_code: str | None
+    error_message: str | None
+    error_retryable: bool | None
+    scheduled_for: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitView(View):
+    """One wait of a step."""
+
+    id: int | str
+    step: int | str
+    node: str
+    kind: str
+    status: str
+    due_at: datetime | None
+    event: str | None
+    match: Any
+    condition: Any
+    outcome: str | None
+    opened_at: datetime
+    fired_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeView(View):
+    """One edge that was taken, or the place where none was.
+
+    Attributes:
+        seq: The journal entry that took it.
+        by: ``outcome``, ``condition``, ``plain``, or ``none``.
+        why: The reason in words, with the edge's own text from the published document.
+    """
+
+    seq: int
+    at: datetime
+    step: int | str | None
+    node: str | None
+    outcome: str | None
+    to: str | None
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSummary(View):
+    """One instance as a line of a list."""
+
+    ulid: str
+    id: int | str
+    key: str
+    version: int
+    status: str
+    current_node: str | None
+    steps_count: int
+    owner: Reference | None
+    subject: Reference | None
+    failure: FailureView | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    updated_at: datetime
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will happen any more by itself."""
+        return self.status in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceView(InstanceSummary):
+    """One instance with its timeline.
+
+    Attributes:
+        name: The definition's name.
+        checksum: Of the version that it runs.
+        waiting_for: What has to happen for it to go on, in words; empty once it has ended.
+        steps: Step runs in the order in which they were opened; the newest ones if there are many.
+        waits: Waits likewise, open ones in any case.
+        edges: Edges taken, by journal seq, each with the reason.
+    """
+
+    name: str
+    checksum: str
+    trigger_type: str
+    trigger_key: str | None
+    trigger_payload: Any
+    actor_mode: str
+    starter: Reference | None
+    waiting_for: tuple[str, ...]
+    steps: tuple[StepView, ...]
+    waits: tuple[WaitView, ...]
+    edges: tuple[EdgeView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page(View, Generic[T]):
+    """Some items, and where the next page begins.
+
+    Attributes:
+        next: The cursor of the next page; None when this is the last one.
+    """
+
+    items: tuple[T, ...]
+    next: str | None
