@@ -238,6 +238,15 @@ class Almanac:
         wait_for_end(look, ulid, timeout)
         return self.show(ulid)
 
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Opens a transaction for several calls, each given it as ``connection``.
+
+        It commits at the end of the block; any exception rolls everything back.
+        """
+        with database_faults(), self._database().begin() as own:
+            yield own
+
     def close(self) -> None:
         """Closes the connections; the object cannot be used afterwards."""
         with self._lock:

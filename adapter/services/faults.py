@@ -87,10 +87,14 @@ def _translated(error: exc.DBAPIError) -> Exception:
         return kind(f"{message} ({told})", code=code, sqlstate=state)
     lost = state is None or state[:2] in ("08", "53", "57") or error.connection_invalidated
     if lost and isinstance(error, exc.OperationalError | exc.InterfaceError | exc.InternalError):
+        unsure = (
+            ". Whether a write under way was committed is not known: repeat it with the same"
+            " idempotency key"
+            if error.connection_invalidated
+            else ""
+        )
         return Unavailable(
-            f"the database cannot be reached: {told}. Whether a write under way was committed is"
-            " not known; repeat it with the same idempotency key",
-            code="database_unavailable",
+            f"the database cannot be reached: {told}{unsure}", code="database_unavailable"
         )
     if isinstance(error, exc.OperationalError):
         return Unavailable(f"the database did not answer as needed: {told}")

@@ -1,0 +1,1 @@
+"""The command ``almanac``: one module per command; ``main`` maps errors to exit codes."""

@@ -1,0 +1,101 @@
+"""``almanac dev``: all servers on this machine, for development."""
+
+import shlex
+import signal
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adapter.cli.handlers import import_handlers
+from adapter.cli.opening import AsJson, Imports, settings_of
+from adapter.cli.output import cell, print_json, stderr, stdout, table
+from adapter.cli.serving import serve, set_up_logging
+from adapter.settings import Settings
+from temporal_workflows.dev.stack import Stack
+
+NAME = "dev"
+ENVIRONMENT = "environment"
+"""The file in the data directory that a shell can source."""
+
+
+def command(
+    ctx: typer.Context,
+    data_dir: Annotated[
+        Path, typer.Option(help="Where the data stay, and with them the ports.")
+    ] = Path(".almanac"),
+    temporary: Annotated[
+        bool, typer.Option("--temporary", help="Keep nothing: the data go with the servers.")
+    ] = False,
+    ui: Annotated[bool, typer.Option(help="Serve Temporal's web console.")] = True,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Runs PostgreSQL, Temporal and Valkey, migrates, prints every address, until Ctrl-C.
+
+    Servers that ALMANAC_* variables name are used as they are. With --import a worker runs here
+    too. In another shell, `. .almanac/environment` leads every other command here.
+
+        almanac dev
+        almanac dev --import permits.actions
+        almanac dev --temporary --json
+    """
+    set_up_logging("warning")
+    import_handlers(imports or [])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    home = None if temporary else data_dir
+    stack = Stack.from_environment(data_dir=home, ui=ui)
+    try:
+        began = time.monotonic()
+        with stderr().status("Starting the servers"):
+            stack.start()
+        settings = settings_of(
+            ctx, database_url=stack.database_url, temporal_address=stack.temporal_address
+        )
+        with stderr().status("Migrating"):
+            _migrate(settings)
+        environment = stack.environment()
+        if home is not None:
+            _write(home / ENVIRONMENT, environment)
+        _print(environment, _console(stack), as_json=as_json)
+        stderr().print(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C ends it")
+        if imports:
+            serve(settings)
+        else:
+            stderr().print("no worker runs here; start one: almanac worker --import MODULE")
+            while True:
+                signal.pause()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        with stderr().status("Stopping the servers"):
+            stack.stop()
+
+
+def _migrate(settings: Settings) -> None:
+    from adapter.client.almanac import Almanac
+
+    with Almanac(settings) as almanac:
+        almanac.migrate()
+
+
+def _write(path: Path, environment: dict[str, str]) -> None:
+    path.write_text(
+        "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment.items())
+    )
+
+
+def _print(environment: dict[str, str], console_url: str | None, *, as_json: bool) -> None:
+    told = environment if console_url is None else {**environment, "console": console_url}
+    if as_json:
+        print_json(told)
+        return
+    listed = table("", "*")
+    for name, value in told.items():
+        listed.add_row(cell(name), cell(value))
+    stdout().print(listed)
+
+
+def _console(stack: Stack) -> str | None:
+    return None if "temporal" in stack.addresses else stack.temporal.ui_url

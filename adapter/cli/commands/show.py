@@ -1,0 +1,41 @@
+"""``almanac show``: one instance with its timeline and the reasons for its way."""
+
+from typing import Annotated
+
+import typer
+
+from adapter.cli.failures import ENDED_BADLY
+from adapter.cli.opening import AsJson, open_almanac
+from adapter.cli.output import stderr
+from adapter.cli.timeline import print_instance
+
+NAME = "show"
+
+
+def command(
+    ctx: typer.Context,
+    ulid: Annotated[str, typer.Argument(metavar="ULID", help="The instance.")],
+    wait: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Wait for its end first.")
+    ] = None,
+    most: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Step runs, waits and edges, the newest ones.")
+    ] = 1_000,
+    as_json: AsJson = False,
+) -> None:
+    """Shows an instance: every step run, why each edge was taken, and what it waits for now.
+
+    With --wait the command ends with 7 when the instance failed or was cancelled, and with 5 when
+    it has not ended in time.
+
+        almanac show 01JZ8X0V5M6T3C2R9Q4K7W1N8B
+        almanac show 01JZ8X0V5M6T3C2R9Q4K7W1N8B --wait 30 --json
+    """
+    with open_almanac(ctx) as almanac:
+        if wait is not None:
+            with stderr().status(f"Waiting for {ulid}"):
+                almanac.wait(ulid, timeout=wait)
+        view = almanac.show(ulid, most=most)
+    print_instance(view, as_json=as_json)
+    if wait is not None:
+        raise typer.Exit(0 if view.status == "completed" else ENDED_BADLY)

@@ -1,0 +1,118 @@
+"""``almanac start``: starts instances of a published definition."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from adapter.cli.failures import ENDED_BADLY
+from adapter.cli.inputs import read_json, read_lines, read_reference
+from adapter.cli.opening import AsJson, Owner, open_almanac
+from adapter.cli.output import cell, print_json, stderr, stdout, table
+from adapter.cli.progress import in_batches
+from adapter.cli.timeline import print_instance
+from adapter.client.almanac import Almanac
+from adapter.errors import InvalidInput
+from adapter.services.starting import Started
+
+NAME = "start"
+
+
+def command(
+    ctx: typer.Context,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The definition's key.")],
+    payload: Annotated[
+        str | None,
+        typer.Option("--payload", "-p", metavar="JSON", help="JSON, @FILE, or - for stdin."),
+    ] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Start one instance for each line of JSON; - is stdin."),
+    ] = None,
+    owner: Owner = None,
+    subject: Annotated[
+        str | None, typer.Option(metavar="TYPE:ID", help="What the instance is about.")
+    ] = None,
+    starter: Annotated[str | None, typer.Option(metavar="TYPE:ID", help="Who starts it.")] = None,
+    actor_mode: Annotated[
+        str | None,
+        typer.Option(metavar="MODE", help="system, starter or owner; default: the version's."),
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="The same key again gives the same instance."),
+    ] = None,
+    wait: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Wait for its end and show it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Starts an instance, or one for each line of a file (all of them or none).
+
+    The row is written at once; a worker begins it. With --wait the command ends with 7 when the
+    instance fails or is cancelled, and with 5 when it has not ended in time.
+
+        almanac start permits --payload '{"case": "A-17"}'
+        almanac start permits -p @case.json --idempotency-key A-17 --wait 30
+        almanac start permits --lines cases.jsonl
+    """
+    with open_almanac(ctx) as almanac:
+        settings = almanac.settings
+        given: dict[str, Any] = {
+            "owner": read_reference(owner, "owner", settings.owner_key_type),
+            "starter": read_reference(starter, "starter", settings.key_type),
+            "actor_mode": actor_mode,
+        }
+        about = read_reference(subject, "subject", settings.subject_key_type)
+        if lines is not None:
+            if any(value is not None for value in (payload, subject, idempotency_key, wait)):
+                raise InvalidInput(
+                    "--lines goes without --payload, --subject, --idempotency-key and --wait",
+                    code="usage",
+                )
+            _print_many(_start_lines(almanac, key, lines, given), as_json=as_json)
+            return
+        started = almanac.start(
+            key,
+            read_json(payload),
+            subject=about,
+            idempotency_key=idempotency_key,
+            **given,
+        )
+        if wait is None:
+            _print_one(started, as_json=as_json)
+            return
+        with stderr().status(f"Waiting for {started.ulid}"):
+            view = almanac.wait(started.ulid, timeout=wait)
+    print_instance(view, as_json=as_json)
+    raise typer.Exit(0 if view.status == "completed" else ENDED_BADLY)
+
+
+def _start_lines(almanac: Almanac, key: str, path: str, given: dict[str, Any]) -> list[Started]:
+    payloads = [value for _, value in read_lines(path)]
+    with almanac.transaction() as connection:
+        return in_batches(
+            "Starting",
+            payloads,
+            lambda batch: almanac.start_many(key, batch, connection=connection, **given),
+        )
+
+
+def _print_one(started: Started, *, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(started))
+        return
+    stdout().print(started.ulid)
+    told = "started" if started.created else "this key had started it already"
+    stderr().print(cell(f"{told}; see it with: almanac show {started.ulid}"))
+
+
+def _print_many(started: list[Started], *, as_json: bool) -> None:
+    if as_json:
+        print_json([asdict(one) for one in started])
+        return
+    listed = table("ulid*")
+    for one in started:
+        listed.add_row(one.ulid)
+    stdout().print(listed)
+    stderr().print(f"{len(started)} started")

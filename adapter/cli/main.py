@@ -1,0 +1,123 @@
+"""The entry point ``almanac``: the commands put together, and errors mapped to exit codes.
+
+``run`` is what the installed script calls; ``main`` is the same without ending the process.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+
+from adapter.cli.commands import (
+    dev,
+    emit,
+    listing,
+    migrate,
+    publish,
+    show,
+    start,
+    validate,
+    worker,
+)
+from adapter.cli.failures import INTERRUPTED, report, report_usage
+from adapter.cli.opening import Globals
+
+app = typer.Typer(
+    name="almanac",
+    help="Published workflow graphs that run on Temporal and record every transition in SQL.",
+    epilog="Exit codes: 0 done, 1 defect, 2 invalid input, 3 not found, 4 conflict, 5 unavailable, "
+    "6 misconfigured, 7 the instance ended badly, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (dev, migrate, worker, validate, publish, start, emit, show, listing):
+    app.command(module.NAME)(module.command)
+
+# Typer brings a copy of click of its own; only this exception of it is public.
+_USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"almanac {version('temporal-almanac')}")
+        raise typer.Exit
+
+
+@app.callback()
+def almanac(
+    ctx: typer.Context,
+    database_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="PostgreSQL: postgresql://user@host/db. Default: $ALMANAC_DATABASE_URL.",
+            show_default=False,
+        ),
+    ] = None,
+    temporal_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Temporal's frontend. Default: $ALMANAC_TEMPORAL_ADDRESS.",
+            show_default=False,
+        ),
+    ] = None,
+    _traceback: Annotated[
+        bool, typer.Option("--traceback", help="Print the traceback of an error, too.")
+    ] = False,
+    _show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Published workflow graphs that run on Temporal and record every transition in SQL.
+
+    Start here: `almanac dev` runs all servers on this machine and prints how to reach them.
+    """
+    ctx.obj = Globals(database_url, temporal_address)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code.
+
+    Args:
+        arguments: Without the program's name; those of the process when None.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in given
+    try:
+        code = app(given, prog_name="almanac", standalone_mode=False)
+        sys.stdout.flush()
+    except _USAGE_ERROR as error:
+        return _usage(error, given, as_json=as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return report(error, as_json=as_json, with_traceback="--traceback" in given)
+    return code if isinstance(code, int) else 0
+
+
+def run() -> None:
+    """Runs the command of this process and ends it."""
+    from temporal_workflows.exiting import leave
+
+    leave(main())
+
+
+def _usage(error: Any, given: list[str], *, as_json: bool) -> int:
+    if not given:
+        sys.stdout.write(error.ctx.get_help() + "\n")
+        return 0
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "almanac"
+    return report_usage(error.format_message(), as_json=as_json, command=command)
