@@ -14,6 +14,7 @@ it plus a sixteenth of its characters; sizes are only ever over-estimated.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -79,11 +80,13 @@ def allowance(tree: Node) -> float:
 
     Above it ``cost`` must be asked with the true sizes.
     """
-    for weight in _LADDER:
+
+    def fits(weight: float) -> bool:
         size = Size(weight, weight)
-        if cost(tree, lambda _path, size=size: size) + BIND * weight <= BUDGET:
-            return weight
-    return 0
+        return cost(tree, lambda _path: size) + BIND * weight <= BUDGET
+
+    fitting = bisect_left(_LADDER, True, key=fits)
+    return _LADDER[fitting] if fitting < len(_LADDER) else 0
 
 
 def cost(tree: Node, size: SizeOf) -> float:

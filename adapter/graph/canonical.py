@@ -19,6 +19,7 @@ from adapter.graph.pointers import pointer_of
 
 MAX_INTEGER = 2**53 - 1
 MAX_DEPTH = 64
+TOO_DEEP = f"it is nested more than {MAX_DEPTH} levels deep"
 
 _QUIET = frozenset({bool, type(None)})
 
@@ -39,7 +40,8 @@ def canonical(value: Any) -> Any:
     try:
         return _walk(value, MAX_DEPTH)
     except _Refused:
-        pointer, problem = next(problems(value))
+        path, problem = next(problems(value))
+        pointer = pointer_of(path)
         where = f" at {pointer}" if pointer else ""
         raise InvalidValue(
             f"The value{where} cannot be kept as JSON: {problem}.", pointer=pointer
@@ -64,8 +66,8 @@ def checksum(document: Any) -> str:
     return hashlib.sha256(canonical_bytes(document)).hexdigest()
 
 
-def problems(value: Any) -> Iterator[tuple[str, str]]:
-    """Yields (JSON pointer, what is wrong) for every part of the value that cannot be kept.
+def problems(value: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yields (path, what is wrong) for every part of the value that cannot be kept.
 
     Iterative, so that no nesting exhausts the stack; what lies below the deepest level is not looked at.
     """
@@ -74,20 +76,20 @@ def problems(value: Any) -> Iterator[tuple[str, str]]:
         path, part = stack.pop()
         if isinstance(part, dict | list | tuple):
             if len(path) >= MAX_DEPTH:
-                yield pointer_of(path), f"it is nested more than {MAX_DEPTH} levels deep"
+                yield path, TOO_DEEP
                 continue
             if isinstance(part, dict):
                 for key in part:
                     if not isinstance(key, str):
-                        yield pointer_of(path), f"the key {key!r:.80} is not text"
+                        yield path, f"the key {key!r:.80} is not text"
                     elif flaw := _text_flaw(key):
-                        yield pointer_of(path), f"a key {flaw}"
+                        yield path, f"a key {flaw}"
                 children = [((*path, k), v) for k, v in part.items() if isinstance(k, str)]
             else:
                 children = [((*path, i), v) for i, v in enumerate(part)]
             stack.extend(reversed(children))
         elif flaw := _scalar_flaw(part):
-            yield pointer_of(path), flaw
+            yield path, flaw
 
 
 def _scalar_flaw(part: Any) -> str | None:

@@ -22,8 +22,9 @@ from adapter.graph.document import Edge, GraphDocument, GraphSettings, Node, Ret
 from adapter.graph.durations import parse_duration
 from adapter.graph.nodes import node_types
 from adapter.graph.nodes.base import FAILURE, NodeConfig
-from adapter.graph.references import References
+from adapter.graph.references import EVENT, References
 from adapter.graph.templates import Template, compile_template
+from adapter.graph.validation import validate
 
 CACHED_GRAPHS: Final = 128
 
@@ -74,7 +75,8 @@ class CompiledNode:
         retry: Always there; one attempt when the document says nothing.
         timeout: Of one attempt; None when the document says nothing.
         edges: In the order of the document.
-        refs: What all of its expressions read, its edges' conditions included: the scope to provide.
+        refs: What all of its expressions read, its edges' conditions included: the scope to
+            provide. The name ``event`` is left out; the condition's caller adds it.
     """
 
     id: str
@@ -196,9 +198,7 @@ def _compile_node(index: int, node: Node, leaving: list[tuple[int, Edge]]) -> Co
     config = model.model_validate(node.config)
     template = compile_template(config.template())
     source = config.condition()
-    condition = (
-        None if source is None else compile_condition(source, event=config.condition_sees_event)
-    )
+    condition = None if source is None else compile_condition(source, event=True)
     edges = tuple(
         CompiledEdge(i, e.to, e.on, None if e.when is None else compile_condition(e.when))
         for i, e in leaving
@@ -216,6 +216,7 @@ def _compile_node(index: int, node: Node, leaving: list[tuple[int, Edge]]) -> Co
     parts = [template.refs, *(c.refs for c, _ in conditional)]
     if condition is not None:
         parts.append(condition.refs)
+    refs = References.union(parts)
     return CompiledNode(
         id=node.id,
         type=node.type,
@@ -227,7 +228,7 @@ def _compile_node(index: int, node: Node, leaving: list[tuple[int, Edge]]) -> Co
         retry=node.retry or ONE_ATTEMPT,
         timeout=None if node.timeout is None else parse_duration(node.timeout),
         edges=edges,
-        refs=References.union(parts),
+        refs=References(refs.names - {EVENT}, refs.steps),
         _by_outcome=MappingProxyType(by_outcome),
         _conditional=tuple(conditional),
         _plain=plain,
@@ -235,4 +236,6 @@ def _compile_node(index: int, node: Node, leaving: list[tuple[int, Edge]]) -> Co
 
 
 def _invalid(document: Any, error: InvalidInput | ValidationError) -> InvalidDocument:
-    return InvalidDocument(f"The graph document cannot be run: {error}", findings=[])
+    findings = [f.as_json() for f in validate(document) if f.severity == "error"]
+    text = error.message if isinstance(error, InvalidInput) else "a part has a wrong shape."
+    return InvalidDocument(f"The graph document cannot be run: {text}", findings=findings)

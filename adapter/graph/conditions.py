@@ -89,6 +89,8 @@ def _compile(value: Any, path: _Path, event: bool) -> Condition:
 
 
 def _compile_cel(source: str, path: _Path, event: bool) -> Condition:
+    if source.lstrip().startswith("${"):
+        raise _wrong(path, "CEL stands in a condition as it is, without ${ and }")
     try:
         expression = compile_expression(source, event=event)
     except InvalidInput as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from adapter.graph.durations import parse_duration
@@ -18,7 +18,10 @@ from adapter.graph.durations import parse_duration
 SCHEMA = "roundly.workflows.graph/v1"
 NODE_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
 OUTCOME_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
+"""Outcomes that a document or a handler makes up; a decision may also compute other texts."""
 KEY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$"
+MAX_NODES = 2_000
+MAX_EDGES = 10_000
 
 
 class Part(BaseModel):
@@ -27,7 +30,7 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-def _duration_text(text: str) -> str:
+def _duration(text: str) -> str:
     try:
         parse_duration(text)
     except ValueError as error:
@@ -37,15 +40,53 @@ def _duration_text(text: str) -> str:
     return text
 
 
+def _positive(text: str) -> str:
+    if not parse_duration(text):
+        raise PydanticCustomError("invalid_duration", "it must be longer than zero")
+    return text
+
+
+def _condition(value: Any) -> Any:
+    if not isinstance(value, dict | str):
+        raise PydanticCustomError(
+            "invalid_condition", "a condition is an object or a CEL text, not this"
+        )
+    return value
+
+
+def _supported_schema(value: str) -> str:
+    if value == SCHEMA:
+        return value
+    if value.startswith(SCHEMA.rpartition("v")[0]):
+        raise PydanticCustomError(
+            "not_supported", "this version reads {known} only", {"known": SCHEMA}
+        )
+    raise PydanticCustomError("invalid_field", "must be {known}", {"known": SCHEMA})
+
+
 DurationText = Annotated[
     str,
-    AfterValidator(_duration_text),
+    AfterValidator(_duration),
     Field(json_schema_extra={"format": "duration", "examples": ["PT5M"]}),
 ]
 """An ISO 8601 duration, kept as written."""
 
+PositiveDuration = Annotated[DurationText, AfterValidator(_positive)]
+"""The same, longer than zero."""
+
+ConditionJson = Annotated[
+    Any, AfterValidator(_condition), WithJsonSchema({"$ref": "#/$defs/Condition"})
+]
+"""A condition as it stands in the document; what is inside is checked when it is compiled."""
+
+SchemaName = Annotated[
+    str,
+    AfterValidator(_supported_schema),
+    WithJsonSchema({"const": SCHEMA}),
+]
 NodeId = Annotated[str, Field(pattern=NODE_ID_PATTERN)]
 Outcome = Annotated[str, Field(pattern=OUTCOME_PATTERN)]
+Key = Annotated[str, Field(pattern=KEY_PATTERN, max_length=100)]
 
 
 class RetryPolicy(Part):
@@ -100,7 +141,7 @@ class Node(Part):
     name: str | None = Field(None, min_length=1, max_length=200)
     config: dict[str, Any] = Field(default_factory=dict)
     retry: RetryPolicy | None = None
-    timeout: DurationText | None = None
+    timeout: PositiveDuration | None = Field(None, description="of one attempt")
     escalations: list[Any] | None = None
     compensate: dict[str, Any] | None = None
 
@@ -110,20 +151,23 @@ class Edge(Part):
 
     from_: NodeId = Field(alias="from")
     to: NodeId
-    on: Outcome | None = None
-    when: dict[str, Any] | str | None = None
+    on: str | None = Field(None, min_length=1, max_length=32)
+    when: ConditionJson | None = None
 
 
-class GraphDocument(Part):
-    """A whole document."""
+class GraphHeader(Part):
+    """Everything in a document but its nodes and edges."""
 
-    schema_: Literal["roundly.workflows.graph/v1"] = Field(alias="schema")
-    key: str = Field(pattern=KEY_PATTERN, max_length=100)
+    schema_: SchemaName = Field(alias="schema")
+    key: Key
     name: str = Field(min_length=1, max_length=200)
     description: str | None = Field(None, max_length=10_000)
-    subject: str | None = Field(
-        None, pattern=KEY_PATTERN, max_length=100, description="registry key of the subject's type"
-    )
+    subject: Key | None = Field(None, description="registry key of the subject's type")
     settings: GraphSettings = GraphSettings()
-    nodes: list[Node] = Field(min_length=1, max_length=2_000)
-    edges: list[Edge] = Field(default_factory=list, max_length=10_000)
+
+
+class GraphDocument(GraphHeader):
+    """A whole document."""
+
+    nodes: list[Node] = Field(min_length=1, max_length=MAX_NODES)
+    edges: list[Edge] = Field(default_factory=list, max_length=MAX_EDGES)

@@ -55,12 +55,14 @@ def refusal(source: str, report: str) -> ExpressionError:
         where = f"line {line}, column {column}: "
     if name := re.match(r"undeclared reference to '([^']*)'", text):
         called = re.search(rf"\b{re.escape(name[1])}\s*\(", source)
-        details |= {"reason": "unknown_name", "name": name[1]}
-        text = f"{name[1]!r} is not a known {'function' if called else 'name'}"
+        details |= {"reason": "unknown_name", "name": name[1].split(".")[0]}
+        text = f"{name[1].split('.')[0]!r} is not a known {'function' if called else 'name'}"
     elif overload := _OVERLOAD.match(text):
         text = f"{overload[1]} does not work on ({overload[2]})"
     elif "max recursion depth" in text:
         text = _TOO_DEEP
+    else:
+        text = text.partition(" expecting ")[0]
     return ExpressionError(f"The expression cannot be compiled: {where}{text}.", **details)
 
 

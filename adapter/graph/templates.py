@@ -72,6 +72,18 @@ def compile_template(value: Any, *, event: bool = False) -> Template:
     return Template(render or _constant(value), tuple(compiler.found))
 
 
+def result_kind(text: str) -> str | None:
+    """The static type of a text that is exactly one expression; None for every other text.
+
+    Raises:
+        ExpressionError: The text cannot be compiled.
+    """
+    pieces = split_text(text)
+    if len(pieces) == 1 and isinstance(pieces[0], Source):
+        return compile_expression(str(pieces[0])).kind
+    return None
+
+
 class Source(str):
     """The CEL text between ``${`` and ``}``."""
 

@@ -15,9 +15,9 @@ TYPE: Final = "action"
 class Config(NodeConfig):
     """The action's name, and the keyword arguments of its handler."""
 
+    TEMPLATES: ClassVar[tuple[str, ...]] = ("input",)
     MAY_RETRY: ClassVar[bool] = True
     MAY_TIME_OUT: ClassVar[bool] = True
-    ACTS: ClassVar[bool] = True
 
     action: str = Field(pattern=KEY_PATTERN, max_length=191)
     input: dict[str, Any] = Field(
@@ -27,7 +27,3 @@ class Config(NodeConfig):
     def outcomes(self) -> frozenset[str] | None:
         """Any: a handler may name its own outcome."""
         return None
-
-    def template(self) -> dict[str, Any]:
-        """The input."""
-        return {"input": self.input}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from adapter.graph.document import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SUCCESS: Final = "success"
 FAILURE: Final = "failure"
@@ -26,17 +28,18 @@ class NodeConfig(Part):
     """Base of the config models.
 
     Attributes:
+        TEMPLATES: The fields (by their names in documents) that are rendered when the node begins.
         MAY_RETRY: The node may have ``retry``.
         MAY_TIME_OUT: The node may have ``timeout``.
-        ACTS: Running the node can change what conditions read, other than by waiting.
-        WAITS: The node lets time pass or waits for something outside.
+        CHANGES: Passing the node can change what later conditions read, or takes time. A loop of
+            nodes that do neither can never end.
         MAY_LEAVE: Edges may leave the node.
     """
 
+    TEMPLATES: ClassVar[tuple[str, ...]] = ()
     MAY_RETRY: ClassVar[bool] = False
     MAY_TIME_OUT: ClassVar[bool] = False
-    ACTS: ClassVar[bool] = False
-    WAITS: ClassVar[bool] = False
+    CHANGES: ClassVar[bool] = True
     MAY_LEAVE: ClassVar[bool] = True
 
     def outcomes(self) -> frozenset[str] | None:
@@ -45,21 +48,14 @@ class NodeConfig(Part):
 
     def template(self) -> dict[str, Any]:
         """The part of the config that is rendered when the node begins, by field."""
-        return {}
+        by_name = {field.alias or name: name for name, field in type(self).model_fields.items()}
+        values = {name: getattr(self, by_name[name]) for name in self.TEMPLATES}
+        return {name: value for name, value in values.items() if value is not None}
 
     def condition(self) -> Any:
         """The condition in the config, as JSON; None if it has none."""
         return None
 
-    @property
-    def condition_sees_event(self) -> bool:
-        """Whether that condition may use the name ``event``."""
-        return False
-
     def flaws(self) -> Iterator[Flaw]:
         """Yields what is wrong between the fields, each of which is right by itself."""
         yield from ()
-
-    def given(self, *fields: str) -> dict[str, Any]:
-        """The values of those fields that are not None, by field: what ``template`` mostly is."""
-        return {field: value for field in fields if (value := getattr(self, field)) is not None}

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field
 
 from adapter.graph.nodes.base import FAILURE, SUCCESS, Flaw, NodeConfig
-from adapter.graph.timing import DurationTemplate, TimeTemplate, is_template
+from adapter.graph.timing import (  # noqa: TC001 - pydantic resolves them
+    DurationTemplate,
+    TimeTemplate,
+    is_template,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TYPE: Final = "delay"
 
 
 class Config(NodeConfig):
-    """Exactly one of ``for`` (a duration from the moment the node begins) and ``until`` (a time)."""
+    """Exactly one of ``for`` (a duration from when the node begins) and ``until`` (a time)."""
 
-    WAITS: ClassVar[bool] = True
+    TEMPLATES: ClassVar[tuple[str, ...]] = ("for", "until")
 
     for_: DurationTemplate | None = Field(None, alias="for")
     until: TimeTemplate | None = None
 
     def outcomes(self) -> frozenset[str] | None:
         """``failure`` only where a template may fail."""
-        given = self.for_ or self.until or ""
-        return frozenset({SUCCESS, FAILURE} if is_template(given) else {SUCCESS})
-
-    def template(self) -> dict[str, Any]:
-        """The time, under the field's own name."""
-        if self.for_ is not None:
-            return {"for": self.for_}
-        return self.given("until")
+        may_fail = any(map(is_template, self.template().values()))
+        return frozenset({SUCCESS, FAILURE} if may_fail else {SUCCESS})
 
     def flaws(self) -> Iterator[Flaw]:
         """Neither or both of the two."""

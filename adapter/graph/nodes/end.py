@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from adapter.graph.nodes.base import Flaw, NodeConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TYPE: Final = "end"
 
@@ -15,20 +17,19 @@ TYPE: Final = "end"
 class Config(NodeConfig):
     """Status, failure code, message and output of the instance."""
 
+    TEMPLATES: ClassVar[tuple[str, ...]] = ("message", "output")
     MAY_LEAVE: ClassVar[bool] = False
 
     status: Literal["completed", "failed", "cancelled"] = "completed"
-    code: str | None = Field(None, pattern=r"^[a-z][a-z0-9_]{0,63}$")
+    code: str | None = Field(
+        None, pattern=r"^[a-z][a-z0-9_]{0,63}$", description="the failure code"
+    )
     message: str | None = Field(None, max_length=10_000)
     output: Any = None
 
     def outcomes(self) -> frozenset[str] | None:
         """None that an edge could carry on from."""
         return frozenset()
-
-    def template(self) -> dict[str, Any]:
-        """Message and output."""
-        return self.given("message", "output")
 
     def flaws(self) -> Iterator[Flaw]:
         """A code without a failure."""

@@ -16,14 +16,10 @@ VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 class Config(NodeConfig):
     """Values merged into ``state``; all of them are evaluated against the state before."""
 
-    ACTS: ClassVar[bool] = True
+    TEMPLATES: ClassVar[tuple[str, ...]] = ("values",)
 
     values: dict[VariableName, Any] = Field(min_length=1)
 
     def outcomes(self) -> frozenset[str] | None:
         """``failure`` when an expression fails or the state grows too large."""
         return frozenset({SUCCESS, FAILURE})
-
-    def template(self) -> dict[str, Any]:
-        """The values."""
-        return {"values": self.values}

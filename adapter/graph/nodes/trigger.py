@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
+from adapter.graph.document import ConditionJson  # noqa: TC001 - pydantic resolves it
 from adapter.graph.nodes.base import Flaw, NodeConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TYPE: Final = "trigger"
 
-SUPPORTED: Final = ("manual", "event")
+KINDS: Final = ("manual", "event")
+LATER: Final = ("schedule", "webhook", "workflow")
+"""Kinds of triggers that are documented but cannot run yet."""
+
+
+def _kind(value: str) -> str:
+    if value in KINDS:
+        return value
+    if value in LATER:
+        raise PydanticCustomError(
+            "not_supported", "{kind} triggers cannot run yet", {"kind": value}
+        )
+    raise PydanticCustomError("invalid_field", "must be 'manual' or 'event'")
 
 
 class Config(NodeConfig):
     """Started by hand (``manual``), or by each event of a key whose payload meets the condition.
 
-    The condition reads the payload as ``trigger``; the other names have no value yet.
+    The condition reads the payload as ``trigger`` or ``event``; no other name has a value yet.
     """
 
-    ACTS: ClassVar[bool] = False
-
-    type: Literal["manual", "event"]
+    type: Annotated[str, AfterValidator(_kind), WithJsonSchema({"enum": list(KINDS)})]
     event: str | None = Field(None, min_length=1, max_length=191)
-    condition_: dict[str, Any] | str | None = Field(None, alias="condition")
+    condition_: ConditionJson | None = Field(None, alias="condition")
 
     def condition(self) -> Any:
         """The condition on the payload."""
@@ -34,10 +48,7 @@ class Config(NodeConfig):
         """An event trigger needs its key; a manual one has neither key nor condition."""
         if self.type == "event" and self.event is None:
             yield Flaw(
-                ("event",),
-                "missing_field",
-                "an event trigger has no 'event'",
-                "name the event's key",
+                (), "missing_field", "an event trigger has no 'event'", "name the event's key"
             )
         if self.type == "manual":
             for field, value in (("event", self.event), ("condition", self.condition_)):
