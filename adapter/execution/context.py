@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +20,12 @@ class InstanceInfo:
 
     ulid: str
     key: str
-    trigger: Any
+    _trigger: Any = field(repr=False)
+
+    @property
+    def trigger(self) -> Any:
+        """The payload that it was started with: a copy each time, which a handler may change."""
+        return orjson.loads(orjson.dumps(self._trigger))
 
 
 @dataclass(frozen=True, slots=True)

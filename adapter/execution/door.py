@@ -13,9 +13,12 @@ from adapter.errors import InvalidValue, StepError
 from adapter.graph.canonical import canonical
 from adapter.graph.document import OUTCOME_PATTERN
 from adapter.interpreter.events import Failure
+from adapter.interpreter.messages import clean
 
-MAX_MESSAGE = 4_000
-"""Characters of an error message that are kept."""
+MAX_CODE = 64
+"""Characters of ``error_code``."""
+
+_NAME = re.compile(OUTCOME_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Outcome:
     """Returned by a handler that names the edge to take: ``return Outcome("approved", {...})``.
 
     Attributes:
-        name: Like an edge's ``on``: a letter, then letters, digits, dashes, underscores; at most 32.
+        name: Like an edge's ``on``: a letter, then letters, digits, dashes, underscores; 32 in all.
         output: What is kept as the step's output.
     """
 
@@ -39,7 +42,8 @@ def split_outcome(node: str, value: Any) -> tuple[str, Any]:
     """
     if not isinstance(value, Outcome):
         return "success", value
-    if not re.fullmatch(OUTCOME_PATTERN, value.name) or value.name == "failure":
+    name: Any = value.name
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name == "failure":
         raise StepError(
             "invalid_output",
             f"node {node!r} named the outcome {value.name!r:.80}; raise an error to fail, or use a"
@@ -50,7 +54,7 @@ def split_outcome(node: str, value: Any) -> tuple[str, Any]:
 
 
 def accept_output(node: str, value: Any, max_bytes: int) -> Any:
-    """Returns the output as canonical JSON.
+    """Returns the output as canonical JSON: a copy, since the handler may go on changing its own.
 
     Args:
         node: The node, for the message.
@@ -60,35 +64,45 @@ def accept_output(node: str, value: Any, max_bytes: int) -> Any:
     Raises:
         StepError: ``invalid_output`` or ``output_too_large``; neither is retried.
     """
-    if isinstance(value, BaseModel):
-        value = value.model_dump(mode="json")
     try:
-        value = canonical(value)
-    except InvalidValue as error:
+        if isinstance(value, BaseModel):
+            value = value.model_dump(mode="json")
+        encoded = orjson.dumps(canonical(value))
+    except Exception as error:
+        reason = error.message if isinstance(error, InvalidValue) else _described(error)
         raise StepError(
             "invalid_output",
-            f"node {node!r} returned what cannot be kept as JSON: {error.message}",
+            f"node {node!r} returned what cannot be kept as JSON: {reason}",
             retryable=False,
         ) from error
-    size = len(orjson.dumps(value)) if value is not None else 0
-    if size > max_bytes:
+    if len(encoded) > max_bytes:
         raise StepError(
             "output_too_large",
-            f"node {node!r} returned {size} bytes, the limit is {max_bytes}; store it elsewhere and"
-            " return a reference",
+            f"node {node!r} returned {len(encoded)} bytes, the limit is {max_bytes}; store it"
+            " elsewhere and return a reference",
             retryable=False,
         )
-    return value
+    return orjson.loads(encoded)
 
 
 def as_failure(error: BaseException) -> Failure:
-    """What an exception of a handler becomes in the record."""
+    """What an exception of a handler becomes in the record; never fails itself."""
     if isinstance(error, StepError):
-        return Failure(error.code[:64], clean(error.message), error.retryable)
-    return Failure("step_failed", clean(f"{type(error).__name__}: {error}"), retryable=True)
+        code = clean(_text(error, "code"))[:MAX_CODE] or StepError.code
+        retryable = bool(getattr(error, "retryable", True))
+        return Failure(code, clean(_text(error, "message")), retryable)
+    return Failure(StepError.code, clean(_described(error)), retryable=True)
 
 
-def clean(text: str) -> str:
-    """A message that a text column takes: no NUL, no lone surrogates, bounded."""
-    kept = text.replace("\x00", "\\0")[:MAX_MESSAGE]
-    return kept.encode("utf-8", "backslashreplace").decode("utf-8")
+def _described(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
+    except Exception:
+        return f"{type(error).__name__}: its message cannot be read"
+
+
+def _text(error: StepError, attribute: str) -> str:
+    try:
+        return str(getattr(error, attribute, ""))
+    except Exception:
+        return ""

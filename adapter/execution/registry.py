@@ -10,20 +10,25 @@ their annotations. A parameter named ``ctx`` receives the context.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+import orjson
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from adapter.errors import Conflict, InvalidInput, StepError
+from adapter.errors import Conflict, InvalidInput
+from adapter.execution.signatures import CONTEXT, arguments_of, bind
 from adapter.graph.document import RetryPolicy
 
 DEFAULT_TIMEOUT = timedelta(seconds=2)
 """How long an attempt may last unless its action or node says otherwise."""
 
 MAX_NAME = 100
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _TIMEDELTA = TypeAdapter(timedelta)
@@ -39,7 +44,7 @@ class Action:
         timeout: How long one attempt may last.
         retry: How often it is repeated, unless the node has a policy of its own.
         takes_context: Whether it has a parameter ``ctx``.
-        arguments: The model that the resolved input must fit; None takes any mapping.
+        arguments: The model that the resolved input must fit.
     """
 
     name: str
@@ -48,8 +53,7 @@ class Action:
     retry: RetryPolicy | None
     takes_context: bool
     is_async: bool
-    arguments: type[BaseModel] | None
-    simple: frozenset[str] | None = None
+    arguments: type[BaseModel]
 
     def bind(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Checks and converts the input to keyword arguments.
@@ -57,21 +61,8 @@ class Action:
         Raises:
             StepError: ``invalid_input``: the input does not fit the parameters; not retryable.
         """
-        if self.arguments is None:
-            return dict(values)
-        try:
-            model = self.arguments.model_validate(values)
-        except ValidationError as error:
-            parts = [
-                f"{'.'.join(str(p) for p in e['loc']) or 'input'}: {e['msg']}"
-                for e in error.errors(include_url=False, include_context=False)
-            ]
-            raise StepError(
-                "invalid_input",
-                f"the input does not fit action {self.name!r}: {'; '.join(parts)}",
-                retryable=False,
-            ) from error
-        return {name: getattr(model, name) for name in type(model).model_fields}
+        # A copy: values are shared with the record in memory, and with every instance of the graph.
+        return bind(self.name, self.arguments, orjson.loads(orjson.dumps(values)))
 
 
 @dataclass(slots=True)
@@ -98,6 +89,7 @@ class Registry:
             InvalidInput: The name, time-out, policy or function cannot be used.
             Conflict: Another function is registered under that name.
         """
+        _check_name(name)
 
         def register(function: _F) -> _F:
             self.add(make_action(name, function, timeout=timeout, retry=retry))
@@ -112,7 +104,7 @@ class Registry:
             Conflict: Another function has that name.
         """
         known = self.actions.get(action.name)
-        if known is not None and _origin(known.function) != _origin(action.function):
+        if known is not None and not _same(known.function, action.function):
             raise Conflict(
                 f"action {action.name!r} is registered twice: {_origin(known.function)} and"
                 f" {_origin(action.function)}; give one of them another name"
@@ -138,44 +130,28 @@ def make_action(
     Raises:
         InvalidInput: The name, time-out, policy or function cannot be used.
     """
-    if not name or len(name) > MAX_NAME or not all(c.isalnum() or c in "._-" for c in name):
-        raise InvalidInput(
-            f"action name {name!r}: use 1 to {MAX_NAME} letters, digits, dots, dashes, underscores"
-        )
-    parameters = inspect.signature(function).parameters
+    _check_name(name)
+    if not callable(function):
+        raise InvalidInput(f"action {name!r}: {function!r:.200} is no function")
     return Action(
         name=name,
         function=function,
         timeout=_timeout(name, timeout),
         retry=_retry(name, retry),
-        takes_context="ctx" in parameters,
-        is_async=inspect.iscoroutinefunction(function),
-        arguments=_arguments(name, function, parameters),
+        takes_context=CONTEXT in inspect.signature(function).parameters,
+        is_async=_is_async(function),
+        arguments=arguments_of(name, function),
     )
 
 
-def _arguments(
-    name: str, function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]
-) -> type[BaseModel] | None:
-    hints = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {}
-    extra = "forbid"
-    for parameter in parameters.values():
-        if parameter.name == "ctx":
-            continue
-        if parameter.kind is parameter.VAR_KEYWORD:
-            extra = "allow"
-            continue
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            raise InvalidInput(
-                f"action {name!r}: parameter {parameter.name!r} cannot be given by name; inputs are"
-            )
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (hints.get(parameter.name, Any), default)
-    if extra == "allow" and not fields:
-        return None
-    config = ConfigDict(extra=cast("Any", extra), arbitrary_types_allowed=True)
-    return create_model(f"{function.__name__}_input", __config__=config, **fields)
+def _check_name(name: Any) -> None:
+    if callable(name):
+        raise InvalidInput(f'an action has a name: write @action("...") above {_origin(name)}')
+    if not isinstance(name, str) or len(name) > MAX_NAME or not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"action name {name!r:.200}: use 1 to {MAX_NAME} of a-z, A-Z, 0-9, dots, dashes and"
+            " underscores, the first a letter or digit"
+        )
 
 
 def _timeout(name: str, value: timedelta | float | str | None) -> timedelta:
@@ -197,6 +173,19 @@ def _retry(name: str, value: RetryPolicy | Mapping[str, Any] | None) -> RetryPol
         return RetryPolicy.model_validate(value)
     except ValidationError as error:
         raise InvalidInput(f"action {name!r}: retry {dict(value)!r}: {error}") from error
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        type(function).__call__
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two functions come from one definition: run twice, or in a module loaded again."""
+    if one is other or getattr(one, "__code__", one) is getattr(other, "__code__", other):
+        return True
+    return _origin(one) == _origin(other) and "<" not in _origin(one)
 
 
 def _origin(function: Callable[..., Any]) -> str:

@@ -14,6 +14,7 @@ from adapter.graph.expressions import EvaluationFailed
 
 from . import entries as kinds
 from .apply import apply
+from .bulk import bounded
 from .entries import Entry
 from .events import Failure
 from .state import EMPTY, MAIN_LINE, Key, State, Step
@@ -114,6 +115,16 @@ class Draft:
             names["steps"] = self._steps(node.refs.steps)
         return names
 
+    def render(self, node: CompiledNode) -> dict[str, Any]:
+        """The templated part of a node's config, with the values put in.
+
+        Raises:
+            EvaluationFailed: An expression failed, or the result is beyond bounds.
+            ValuesNeeded: An output that it reads is not at hand.
+        """
+        rendered: dict[str, Any] = node.template.render(self.names(node))
+        return rendered if node.template.constant else bounded(node.id, rendered)
+
     def _steps(self, wanted: frozenset[str] | None) -> dict[str, Any]:
         results = self.state.results
         steps: dict[str, Any] = {}
@@ -122,7 +133,9 @@ class Draft:
             result = results.get(node)
             if result is None:
                 continue
-            if result.step in self.outputs:
+            if node == self.graph.trigger.id:
+                output = self.env.facts.trigger
+            elif result.step in self.outputs:
                 output = self.outputs[result.step]
             elif result.step in self.env.outputs:
                 output = self.env.outputs[result.step]
@@ -200,8 +213,9 @@ class Draft:
         """
         self.outputs[step.id] = None
         edge, broken = self.route(node, step, kinds.FAILURE)
-        data = {"code": failure.code, "retryable": failure.retryable, "final": True, "edge": edge}
-        self.emit(kind, node.id, step.id, {**data, **more}, {"message": failure.message})
+        data = {"code": failure.code, "retryable": failure.retryable, "final": True}
+        data |= {"outcome": kinds.FAILURE, "edge": edge, **more}
+        self.emit(kind, node.id, step.id, data, {"message": failure.message})
         if broken is None and edge["to"] is None:
             broken = failure
         self.leave(node, step, kinds.FAILURE, edge, broken)

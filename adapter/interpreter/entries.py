@@ -36,10 +36,10 @@ STEP_SUCCEEDED: Final = "step_succeeded"
 """The handler returned. data: outcome, edge. row: output."""
 
 STEP_FAILED: Final = "step_failed"
-"""The attempt failed. data: code, retryable, final, edge when final. row: message."""
+"""The attempt failed. data: code, retryable, final; outcome, edge when final. row: message."""
 
 STEP_LOST: Final = "step_lost"
-"""The attempt's worker is gone. data: counted (against max_lost), final."""
+"""The attempt's worker is gone. data: counted (against max_lost), final; then as step_failed."""
 
 WAIT_OPENED: Final = "wait_opened"
 """A step waits. data: wait, kind, due_at, event, match, outcome and what step_scheduled holds."""

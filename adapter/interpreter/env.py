@@ -57,6 +57,7 @@ class Bounds:
     max_steps: int = 10_000
     max_lost: int = 3
     max_state_bytes: int = 1024 * 1024
+    max_output_bytes: int = 256 * 1024
     input_bytes: int = 64 * 1024
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from . import entries as kinds
+from .messages import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,11 +182,11 @@ def _closed(entry: Entry) -> dict[str, Any]:
         columns = {
             "status": "failed",
             "error_code": data["code"],
-            "error_message": row.get("message"),
+            "error_message": clean(row.get("message", "")),
             "error_retryable": data.get("retryable", False),
         }
     elif entry.kind == kinds.STEP_LOST:
-        message = row.get("message") or "its worker is gone"
+        message = clean(row.get("message", "its worker is gone"))
         columns = {"status": "lost", "error_code": "worker_lost", "error_message": message}
     else:
         columns = {"status": "succeeded", "outcome": data["outcome"]}
@@ -222,7 +223,7 @@ def _end(
     if entry.kind == kinds.FAILED:
         changes.instance |= {
             "failure_code": entry.data["code"],
-            "failure_message": entry.row.get("message"),
+            "failure_message": clean(entry.row.get("message", "")),
             "failed_node_id": entry.node,
         }
     for step in open_steps:

@@ -228,21 +228,18 @@ class Appender:
         self, set_columns: tuple[str, ...], set_stamped: tuple[str, ...], groups: list[_Group]
     ) -> str:
         number = 5
-        sets = [
-            "lock_version = $3",
-            "updated_at = greatest(clock_timestamp(), updated_at + interval '1 microsecond')",
-        ]
+        at = "greatest(clock.now, t.updated_at + interval '1 microsecond')"
+        sets = ["lock_version = $3", f"updated_at = {at}"]
         for column in set_columns:
             number += 1
             sets.append(f"{column} = ${number}")
-        # The stamps repeat the expression: SET cannot see another column's new value.
-        sets += [
-            f"{c} = greatest(clock_timestamp(), updated_at + interval '1 microsecond')"
-            for c in set_stamped
-        ]
+        sets += [f"{column} = {at}" for column in set_stamped]
+        # The clock is read once, so that all times of one append are equal. OFFSET keeps the
+        # planner from copying the call into every place that names it.
         parts = [
-            f"up AS (UPDATE {self._names.instances} SET {', '.join(sets)}"
-            f" WHERE id = $1 AND lock_version = $2 RETURNING id, updated_at AS at)"
+            f"up AS (UPDATE {self._names.instances} t SET {', '.join(sets)}"
+            " FROM (SELECT clock_timestamp() AS now OFFSET 0) clock"
+            " WHERE t.id = $1 AND t.lock_version = $2 RETURNING t.id, t.updated_at AS at)"
         ]
         check = "0"
         for index, group in enumerate(groups):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def graph(*nodes: Mapping[str, Any], edges: list[Any], key: str = "test") -> dict[str, Any]:
-    """A document: a manual trigger ``trigger`` and the nodes; edges as (from, to) or as they are."""
+    """A document with a manual trigger ``trigger``; edges as (from, to) or as they are."""
     return {
         "schema": "roundly.workflows.graph/v1",
         "key": key,
@@ -71,45 +72,51 @@ class Runtime:
             new_token=lambda: str(ULID()),
         )
 
-    async def publish(self, document: dict[str, Any]) -> int:
+    async def publish(self, document: dict[str, Any], *, actor_mode: str = "system") -> Any:
         """Writes a definition with one published version; returns the version's id."""
+        names = self.settings.tables
         definition = await self.pool.fetchval(
-            "INSERT INTO workflow_definitions (key, name, owner_scope, status)"
+            f"INSERT INTO {names.definitions} (key, name, owner_scope, status)"
             " VALUES ($1, 'test', '*', 'active') RETURNING id",
             str(ULID()),
         )
-        version: int = await self.pool.fetchval(
-            "INSERT INTO workflow_versions (definition_id, number, status, schema_version, graph,"
+        version = await self.pool.fetchval(
+            f"INSERT INTO {names.versions} (definition_id, number, status, schema_version, graph,"
             " trigger, settings, trigger_type, actor_mode, checksum, published_at) VALUES ($1, 1,"
-            " 'published', 'roundly.workflows.graph/v1', $2, '{}', '{}', 'manual', 'system', $3,"
+            " 'published', 'roundly.workflows.graph/v1', $2, '{}', '{}', 'manual', $4, $3,"
             " now()) RETURNING id",
             definition,
             orjson.dumps(document).decode(),
             checksum(document),
+            actor_mode,
         )
         for node in document["nodes"]:
             if node["type"] == "wait" and "event" in node["config"]:
                 await self.pool.execute(
-                    "INSERT INTO workflow_event_fields (event_key, epoch, fields) SELECT $1::varchar,"
-                    " coalesce(max(epoch), 0) + 1, $2::text[] FROM workflow_event_fields"
-                    " WHERE event_key = $1 ON CONFLICT DO NOTHING",
+                    f"INSERT INTO {names.event_fields} (event_key, epoch, fields) SELECT"
+                    " $1::varchar, coalesce(max(epoch), 0) + 1, $2::text[]"
+                    f" FROM {names.event_fields} WHERE event_key = $1 ON CONFLICT DO NOTHING",
                     node["config"]["event"],
                     sorted(node["config"].get("match", {})),
                 )
         return version
 
-    async def start(self, version: int, payload: Any = None) -> str:
-        """Writes a new instance with its start row; returns the ulid."""
+    async def start(self, version: Any, payload: Any = None, **columns: Any) -> str:
+        """Writes a new instance with its start row, more of its columns by name; gives its ulid."""
+        names = self.settings.tables
         ulid = str(ULID())
+        more = "".join(f", {column}" for column in columns)
+        values = "".join(f", ${n}" for n in range(4, 4 + len(columns)))
         await self.pool.execute(
-            "WITH i AS (INSERT INTO workflow_instances (ulid, definition_id, version_id,"
-            " trigger_type, trigger_payload, status, actor_mode) SELECT $1, definition_id, id,"
-            " 'manual', $3, 'pending', 'system' FROM workflow_versions WHERE id = $2 RETURNING id)"
-            " INSERT INTO workflow_inbox (instance_id, kind, payload) SELECT i.id, 'start',"
-            " jsonb_build_object('snapshot', pg_current_snapshot()::text) FROM i",
+            f"WITH i AS (INSERT INTO {names.instances} (ulid, definition_id, version_id,"
+            f" trigger_type, trigger_payload, status, actor_mode{more}) SELECT $1, definition_id,"
+            f" id, 'manual', $3, 'pending', actor_mode{values} FROM {names.versions} WHERE id = $2"
+            f" RETURNING id) INSERT INTO {names.inbox} (instance_id, kind, payload) SELECT i.id,"
+            " 'start', jsonb_build_object('snapshot', pg_current_snapshot()::text) FROM i",
             ulid,
             version,
             orjson.dumps(payload).decode(),
+            *columns.values(),
         )
         return ulid
 
@@ -117,18 +124,29 @@ class Runtime:
         """Publishes and starts."""
         return await self.start(await self.publish(document), payload)
 
-    async def emit(self, key: str, payload: dict[str, Any], connection: Any = None) -> int:
+    async def emit(self, key: str, payload: dict[str, Any], connection: Any = None) -> Any:
         """Writes an event as ``emit`` does; returns its id."""
-        event: int = await (connection or self.pool).fetchval(
-            "INSERT INTO workflow_events (key, owner_scope, payload, epoch, digests)"
+        names = self.settings.tables
+        return await (connection or self.pool).fetchval(
+            f"INSERT INTO {names.events} (key, owner_scope, payload, epoch, digests)"
             " SELECT $1::varchar, '*', $2::jsonb, coalesce(max(f.epoch), 0), coalesce(array_agg("
             " md5($1 || chr(10) || (SELECT coalesce(jsonb_object_agg(n, $2::jsonb -> n), '{}')"
             " FROM unnest(f.fields) n)::text)::uuid) FILTER (WHERE f.epoch IS NOT NULL), '{}')"
-            " FROM workflow_event_fields f WHERE f.event_key = $1 RETURNING id",
+            f" FROM {names.event_fields} f WHERE f.event_key = $1 RETURNING id",
             key,
             orjson.dumps(payload).decode(),
         )
-        return event
+
+    async def tell(self, ulid: str, kind: str, payload: Any) -> None:
+        """Writes an inbox row."""
+        names = self.settings.tables
+        await self.pool.execute(
+            f"INSERT INTO {names.inbox} (instance_id, kind, payload)"
+            f" SELECT id, $2, $3 FROM {names.instances} WHERE ulid = $1",
+            ulid,
+            kind,
+            None if payload is None else orjson.dumps(payload).decode(),
+        )
 
     async def finish(self, deps: TurnDeps, ulid: str, *, turns: int = 200) -> TurnResult:
         """Takes turns until the instance has ended or waits for something."""
@@ -138,35 +156,76 @@ class Runtime:
                 return result
         raise AssertionError(f"instance {ulid} was not done after {turns} turns: {result}")
 
-    async def steps(self, ulid: str) -> list[tuple[str, int, str]]:
-        """(node, attempt, status) of each step run of an instance, by id."""
+    async def drive(self, deps: TurnDeps, ulid: str, *, turns: int = 200) -> TurnResult:
+        """Takes turns as a driver does, until the instance has ended or only an event can help."""
+        for _ in range(turns):
+            result = await take_turn(deps, ulid)
+            if result.ended or not (result.more or result.delay):
+                return result
+            if not result.more:
+                await asyncio.sleep(result.delay or 0)
+        raise AssertionError(f"instance {ulid} was not done after {turns} turns: {result}")
+
+    async def ran(self, document: dict[str, Any], payload: Any = None) -> str:
+        """Publishes, starts and finishes in a process of its own; returns the ulid."""
+        ulid = await self.begun(document, payload)
+        await self.finish(self.process(), ulid)
+        return ulid
+
+    async def rows(self, table: str, ulid: str) -> list[dict[str, Any]]:
+        """The rows of an instance in a table (by its name in the settings), in their order."""
+        names = self.settings.tables
         rows = await self.pool.fetch(
-            "SELECT s.node_id, s.attempt, s.status FROM workflow_step_runs s"
-            " JOIN workflow_instances i ON i.id = s.instance_id WHERE i.ulid = $1 ORDER BY s.id",
+            f"SELECT t.* FROM {getattr(names, table)} t JOIN {names.instances} i"
+            f" ON i.id = t.instance_id WHERE i.ulid = $1"
+            f" ORDER BY t.{'seq' if table == 'journal' else 'id'}",
             ulid,
         )
+        return [_decoded(row) for row in rows]
+
+    async def step(self, ulid: str, node: str) -> dict[str, Any]:
+        """The latest step run of a node."""
+        return [row for row in await self.rows("step_runs", ulid) if row["node_id"] == node][-1]
+
+    async def steps(self, ulid: str) -> list[tuple[str, int, str]]:
+        """(node, attempt, status) of each step run of an instance, by id."""
+        rows = await self.rows("step_runs", ulid)
         return [(r["node_id"], r["attempt"], r["status"]) for r in rows]
+
+    async def path(self, ulid: str) -> list[tuple[str, str | None, str | None, str]]:
+        """(node, outcome, next node, why) of each departure from a node."""
+        return [
+            (r["node_id"], r["data"].get("outcome"), edge["to"], edge["by"])
+            for r in await self.rows("journal", ulid)
+            if (edge := r["data"].get("edge"))
+        ]
 
     async def instance(self, ulid: str) -> dict[str, Any]:
         """The instance's row."""
-        return dict(
-            await self.pool.fetchrow("SELECT * FROM workflow_instances WHERE ulid = $1", ulid)
-        )
+        table = self.settings.tables.instances
+        return _decoded(await self.pool.fetchrow(f"SELECT * FROM {table} WHERE ulid = $1", ulid))
 
     async def journal(self, ulid: str) -> list[str]:
         """The kinds of the journal, in order."""
-        rows = await self.pool.fetch(
-            "SELECT j.kind FROM workflow_journal j JOIN workflow_instances i ON i.id ="
-            " j.instance_id WHERE i.ulid = $1 ORDER BY j.seq",
-            ulid,
-        )
-        return [r["kind"] for r in rows]
+        return [row["kind"] for row in await self.rows("journal", ulid)]
+
+
+_JSON = {"condition", "data", "input", "match", "output", "payload", "result", "trigger_payload"}
+
+
+def _decoded(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: orjson.loads(value) if name in _JSON and value is not None else value
+        for name, value in row.items()
+    }
 
 
 @asynccontextmanager
-async def open_runtime(database_url: str) -> AsyncIterator[Runtime]:
-    """A runtime on a migrated database."""
-    settings = Settings(database_url=database_url)
+async def open_runtime(
+    database_url: str, settings: Settings | None = None
+) -> AsyncIterator[Runtime]:
+    """A runtime on a migrated database; ``settings`` if it was not made with the default ones."""
+    settings = (settings or Settings()).model_copy(update={"database_url": database_url})
     pool = await make_pool(settings, 8)
     runtime = Runtime(settings, pool)
     try:

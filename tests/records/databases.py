@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def fresh_database(stack: Stack) -> Iterator[str]:
-    """Gives the URL of an empty database, and drops it afterwards."""
+def fresh_database(stack: Stack, *, template: str = "template1") -> Iterator[str]:
+    """Gives the URL of an empty database, or of a copy, and drops it afterwards."""
     name = f"test_{secrets.token_hex(6)}"
     with psycopg.connect(stack.database_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     try:
         yield urlunsplit(urlsplit(stack.database_url)._replace(path=f"/{name}"))
     finally:

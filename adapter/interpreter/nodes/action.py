@@ -43,7 +43,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
 def _resolve(draft: Draft, node: CompiledNode, visit: Visit) -> Any:
     source = visit.step.source
     if source is None:
-        return node.template.render(draft.names(node)).get("input") or {}
+        return draft.render(node).get("input") or {}
     if source not in draft.env.inputs:
         raise ValuesNeeded(inputs=frozenset({source}))
     return draft.env.inputs[source]

@@ -21,7 +21,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     """Evaluates ``on`` if there is one; its text is the outcome."""
     outcome = SUCCESS
     try:
-        value = node.template.render(draft.names(node)).get("on")
+        value = draft.render(node).get("on")
     except EvaluationFailed as error:
         fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
         return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from adapter.graph.expressions import EvaluationFailed
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.draft import NO_EDGE, Draft, Visit
@@ -20,12 +22,17 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     """Keeps the output in its step run and ends the instance."""
     config: Any = node.config
     try:
-        rendered = node.template.render(draft.names(node))
+        rendered = draft.render(node)
     except EvaluationFailed as error:
         fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
         return
-    data = {**visit.data(), "outcome": kinds.SUCCESS, "edge": NO_EDGE}
     output = rendered.get("output")
+    size, limit = len(orjson.dumps(output)), draft.env.bounds.max_output_bytes
+    if size > limit:
+        message = f"end {node.id!r} has an output of {size} bytes, the limit is {limit}"
+        fail_at_once(draft, node, visit, Failure("output_too_large", message, retryable=False))
+        return
+    data = {**visit.data(), "outcome": kinds.SUCCESS, "edge": NO_EDGE}
     row = {} if output is None else {"output": output}
     draft.emit(kinds.STEP_PASSED, node.id, visit.step.id, data, row)
     draft.queue.clear()

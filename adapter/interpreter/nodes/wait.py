@@ -21,13 +21,20 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     """Resolves match and time once, opens the wait, and takes a stored event if one fits."""
     config: Any = node.config
     try:
-        rendered = node.template.render(draft.names(node))
+        rendered = draft.render(node)
         due = due_time(rendered, draft.env.now, "timeout")
     except (EvaluationFailed, ValueError) as error:
         fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
         return
     if config.event is None:
-        open_wait(draft, node, visit, kind="timer", due_at=due or draft.env.now)
+        open_wait(
+            draft,
+            node,
+            visit,
+            kind="timer",
+            due_at=due or draft.env.now,
+            outcome=config.outcome,
+        )
         return
     open_wait(
         draft,
