@@ -1,15 +1,15 @@
 """How much work an expression may do: bounded before it runs, because it cannot be stopped.
 
-An evaluation holds the interpreter lock. The CEL library bounds nesting (32) and iterations (10,000 in
-all), but not what an iteration costs: 10,000 iterations of ``x in big_list`` take half a minute, and
-eighteen ``.map(x, x + x)`` make 260 MB of one kilobyte. So the worst case is estimated from the syntax
-tree and the sizes of the values, in the manner of the cost estimators of other CEL implementations,
-and an evaluation above the budget of about 100 ms is refused instead of begun.
+An evaluation holds the interpreter lock. The CEL library bounds nesting (32) and iterations (10,000
+in all), but not what an iteration costs: 10,000 iterations of ``x in big_list`` take half a minute,
+and eighteen ``.map(x, x + x)`` make 260 MB of one kilobyte. So the worst case is estimated from the
+syntax tree and the sizes of the values, in the manner of the cost estimators of other CEL
+implementations, and an evaluation above the budget of about 100 ms is refused instead of begun.
 
-The unit is about 10 ns. The prices are measured worst cases of this library: building a list of n by
-``map`` copies n²/2 elements, arithmetic between an integer and a fraction goes through Python, a
-pattern is compiled each time, equality of objects is dear. A value's *weight* is the number of values in
-it plus a sixteenth of its characters; sizes are only ever over-estimated.
+The unit is about 10 ns. The prices are measured worst cases of this library: building a list of n
+by ``map`` copies n²/2 elements, arithmetic between an integer and a fraction goes through Python, a
+pattern is compiled each time, equality of objects is dear. A value's *weight* is the number of
+values in it plus a sixteenth of its characters; sizes are only ever over-estimated.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class _Estimator:
         self._size = size
 
     def of(self, node: Node, bound: dict[str, Size]) -> tuple[float, Size]:
-        """(work, size of the result) of a node, where ``bound`` are the variables of comprehensions."""
+        """(work, size of the result) of a node; ``bound`` are the variables of comprehensions."""
         match node:
             case Constant():
                 return 1, _constant_size(node.value)
@@ -140,7 +140,9 @@ class _Estimator:
         work, size = self.of(node.operand, bound)
         return work + 6, _SCALAR if node.test else _part(size)
 
-    def _call(self, node: Call, bound: dict[str, Size]) -> tuple[float, Size]:
+    def _call(  # noqa: C901 - a price list
+        self, node: Call, bound: dict[str, Size]
+    ) -> tuple[float, Size]:
         work, sizes = self._all(node.arguments, bound)
         weights = [size.weight for size in sizes]
         match node.function, sizes:
@@ -182,8 +184,8 @@ class _Estimator:
     def _comprehension(self, node: Comprehension, bound: dict[str, Size]) -> tuple[float, Size]:
         """Work grows at least linearly in an element, so that one heavy element is the worst split.
 
-        For n elements of total weight w, each of weight 1 at least: n times the body at weight 1, and
-        once what the body costs more at weight w.
+        For n elements of total weight w, each of weight 1 at least: n times the body at weight 1,
+        and once what the body costs more at weight w.
         """
         before, (source, initial) = self._all((node.source, node.initial), bound)
         independent = not _mentions(node.source, bound)
@@ -231,7 +233,7 @@ def _part(size: Size) -> Size:
 
 
 def _compared(node: Call, weights: list[float]) -> float:
-    """Equality stops at the smaller side; only a literal is known to stay small in every iteration."""
+    """Equality stops at the smaller side; but only a literal is sure to be small each time."""
     for argument, weight in zip(node.arguments, weights, strict=True):
         if isinstance(argument, Constant):
             return weight

@@ -1,21 +1,23 @@
-"""The door: values become canonical JSON once, so that what PostgreSQL gives back is what was put in.
+"""The door: values become canonical JSON once; what PostgreSQL gives back is what was put in.
 
 Canonical means: only ``dict`` with text keys, ``list``, ``str``, ``int``, ``float``, ``bool`` and
-``None``; no NaN, no infinity, no integer beyond 2^53 - 1 (RFC 7493), no NUL and no lone surrogate in
-text, integral floats as ``int``, negative zero as ``0``, at most 64 levels of nesting.
+``None``; no NaN, no infinity, no integer beyond 2^53 - 1 (RFC 7493), no NUL and no lone surrogate
+in text, integral floats as ``int``, negative zero as ``0``, at most 64 levels of nesting.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
 from adapter.errors import InvalidValue
 from adapter.graph.pointers import pointer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_INTEGER = 2**53 - 1
 MAX_DEPTH = 64
@@ -24,7 +26,7 @@ TOO_DEEP = f"it is nested more than {MAX_DEPTH} levels deep"
 _QUIET = frozenset({bool, type(None)})
 
 
-class _Refused(Exception):  # noqa: N818 - never leaves this module
+class _Refused(Exception):  # noqa: N818 - it never leaves this module
     pass
 
 
@@ -32,10 +34,11 @@ def canonical(value: Any) -> Any:
     """Returns the value in canonical form; the same object when nothing had to change.
 
     Tuples become lists, and subclasses (``StrEnum``, ``IntEnum``, ``OrderedDict``) the plain type.
-    A container that is not changed is returned as it is, not copied, so it must not be altered later.
+    A container that is not changed is returned as it is, not copied, so it must not be altered
+    later.
 
     Raises:
-        InvalidValue: ``details["pointer"]`` names the first place (JSON pointer) that cannot be kept.
+        InvalidValue: ``details["pointer"]`` (JSON pointer) is the first place that cannot be kept.
     """
     try:
         return _walk(value, MAX_DEPTH)
@@ -69,7 +72,8 @@ def checksum(document: Any) -> str:
 def problems(value: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yields (path, what is wrong) for every part of the value that cannot be kept.
 
-    Iterative, so that no nesting exhausts the stack; what lies below the deepest level is not looked at.
+    Iterative, so that no nesting exhausts the stack; what lies below the deepest level is not
+    looked at.
     """
     stack: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
     while stack:
@@ -121,7 +125,7 @@ def _text_flaw(text: str) -> str | None:
     return None
 
 
-def _walk(value: Any, levels: int) -> Any:
+def _walk(value: Any, levels: int) -> Any:  # noqa: C901 - splitting it costs a call a value
     """The hot path: one pass, no path kept, a copy only from the first change on."""
     kind = type(value)
     if kind is str:

@@ -1,7 +1,7 @@
 """The operators of declarative conditions: total on JSON values, compiled against a fixed value.
 
-Equality is JSON's: ``1`` is not ``true``, ``1`` is not ``"1"``. Order exists between two numbers and
-between two texts (by code point); everything else compares as false.
+Equality is JSON's: ``1`` is not ``true``, ``1`` is not ``"1"``. Order exists between two numbers
+and between two texts (by code point); everything else compares as false.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Operator:
     """One operator.
 
     Attributes:
-        compile: (value of the condition) -> (value of the field) -> bool. Raises ValueError when the
-            operator cannot work with that value at all.
+        compile: (value of the condition) -> (value of the field) -> bool. Raises ValueError
+            when the operator cannot work with that value at all.
         value_optional: The condition may leave its value out; it is then true.
         takes_template: The value may hold ``${ CEL }``.
     """

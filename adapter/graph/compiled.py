@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import ValidationError
 
@@ -25,6 +23,10 @@ from adapter.graph.nodes.base import FAILURE, NodeConfig
 from adapter.graph.references import EVENT, References
 from adapter.graph.templates import Template, compile_template
 from adapter.graph.validation import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
 
 CACHED_GRAPHS: Final = 128
 
@@ -95,7 +97,7 @@ class CompiledNode:
     _plain: Choice = field(repr=False)
 
     def choose(self, outcome: str, names: Mapping[str, Any]) -> Choice:
-        """The edge to take after an outcome: by outcome, then by condition in order, then the plain one.
+        """The edge to take: on the outcome, else the first condition that holds, else the plain one.
 
         A failure takes no edge but one that names it: a plain edge is not a handler of failures.
 

@@ -1,6 +1,7 @@
 """Conditions: a declarative tree that can explain itself, with CEL texts for what it cannot say.
 
-    {"all": [...]}   {"any": [...]}   {"not": ...}   {"field": "trigger.amount", "op": "gt", "value": 100}
+    {"all": [...]}   {"any": [...]}   {"not": ...}
+    {"field": "trigger.amount", "op": "gt", "value": 100}
     "trigger.amount * 1.2 > state.limit"
 
 A field is a dotted path from one of the names; digits index lists; what is missing is null. A value
@@ -15,14 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from adapter.errors import InvalidInput
-from adapter.graph.comparisons import OPERATORS
-from adapter.graph.expressions import EvaluationFailed, Expression, compile_expression
+from adapter.graph.comparisons import OPERATORS, Operator
+from adapter.graph.expressions import EvaluationFailed, compile_expression
 from adapter.graph.fields import Field, compile_field
 from adapter.graph.pointers import pointer_of
 from adapter.graph.references import References
 from adapter.graph.templates import Template, compile_template
 
 _Names = Mapping[str, Any]
+_Test = Callable[[_Names], bool]
 _Path = tuple[str | int, ...]
 
 
@@ -125,42 +127,53 @@ def _compile_leaf(value: dict[str, Any], path: _Path, event: bool) -> Condition:
         field = compile_field(value.get("field"), event=event)
     except InvalidInput as error:
         raise _placed(error, (*path, "field")) from None
+    name, operator = _operator(value, path)
+    try:
+        template = compile_template(value.get("value", True), event=event)
+    except InvalidInput as error:
+        raise _placed(error, (*path, "value")) from None
+    if template.constant:
+        test = _against_constant(field, operator, template.render({}), path)
+    elif operator.takes_template:
+        test = _against_template(field, operator, template)
+    else:
+        raise _wrong((*path, "value"), f"op {name!r} needs a constant value")
+    refs = References.union((field.refs, template.refs))
+    return Condition(refs, test, _explain_leaf(field, name, template, test))
+
+
+def _operator(value: dict[str, Any], path: _Path) -> tuple[str, Operator]:
     name = value.get("op")
     operator = OPERATORS.get(name) if isinstance(name, str) else None
     if operator is None:
         raise _wrong((*path, "op"), f"unknown op {name!r:.40}; known: {', '.join(OPERATORS)}")
     if "value" not in value and not operator.value_optional:
         raise _wrong(path, f"op {name!r} needs a 'value'")
-    try:
-        template = compile_template(value.get("value", True), event=event)
-    except InvalidInput as error:
-        raise _placed(error, (*path, "value")) from None
+    return str(name), operator
+
+
+def _against_constant(field: Field, operator: Operator, value: Any, path: _Path) -> _Test:
     read = field.read
-    if template.constant:
+    try:
+        holds = operator.compile(value)
+    except ValueError as error:
+        raise _wrong((*path, "value"), str(error)) from None
+    return lambda names: holds(read(names))
+
+
+def _against_template(field: Field, operator: Operator, template: Template) -> _Test:
+    def test(names: _Names) -> bool:
         try:
-            holds = operator.compile(template.render({}))
+            holds = operator.compile(template.render(names))
         except ValueError as error:
-            raise _wrong((*path, "value"), str(error)) from None
+            raise EvaluationFailed(f"{error}: the condition on {field.path}") from None
+        return holds(field.read(names))
 
-        def test(names: _Names) -> bool:
-            return holds(read(names))
-    else:
-        if not operator.takes_template:
-            raise _wrong((*path, "value"), f"op {name!r} needs a constant value")
-
-        def test(names: _Names) -> bool:
-            try:
-                holds = operator.compile(template.render(names))
-            except ValueError as error:
-                raise EvaluationFailed(f"{error}: the condition on {field.path}") from None
-            return holds(read(names))
-
-    explain = _explain_leaf(field, str(name), template, test)
-    return Condition(References.union((field.refs, template.refs)), test, explain)
+    return test
 
 
 def _explain_leaf(
-    field: Field, op: str, template: Template, test: Callable[[_Names], bool]
+    field: Field, op: str, template: Template, test: _Test
 ) -> Callable[[_Names], dict[str, Any]]:
     def explain(names: _Names) -> dict[str, Any]:
         told = {"field": field.path, "op": op, "actual": field.read(names)}

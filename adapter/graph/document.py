@@ -7,13 +7,15 @@ node has a model of its own in ``adapter.graph.nodes``.
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from adapter.graph.durations import parse_duration
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 SCHEMA = "roundly.workflows.graph/v1"
 NODE_ID_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"
@@ -74,9 +76,7 @@ DurationText = Annotated[
 PositiveDuration = Annotated[DurationText, AfterValidator(_positive)]
 """The same, longer than zero."""
 
-ConditionJson = Annotated[
-    Any, AfterValidator(_condition), WithJsonSchema({"$ref": "#/$defs/Condition"})
-]
+ConditionJson = Annotated[Any, AfterValidator(_condition), WithJsonSchema({"title": "Condition"})]
 """A condition as it stands in the document; what is inside is checked when it is compiled."""
 
 SchemaName = Annotated[
@@ -128,7 +128,7 @@ class GraphSettings(Part):
 
     actor_mode: Literal["system", "starter", "owner"] = Field(
         "starter",
-        description="on whose behalf handlers act; without a starter (events, schedules) the system",
+        description="on whose behalf handlers act; the system where there is no starter",
     )
     limits: GraphLimits = GraphLimits()
 
@@ -147,7 +147,7 @@ class Node(Part):
 
 
 class Edge(Part):
-    """One edge: taken on an outcome (``on``), under a condition (``when``), or otherwise (plain)."""
+    """One edge: taken on an outcome (``on``), under a condition (``when``), or else (plain)."""
 
     from_: NodeId = Field(alias="from")
     to: NodeId

@@ -50,7 +50,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(duration: timedelta) -> str:
-    """Writes a duration as ISO 8601: ``PT1H30M``, ``P2DT0.5S``, ``PT0S``; a minus sign if negative."""
+    """Writes a duration as ISO 8601: ``PT1H30M``, ``P2DT0.5S``, ``-PT1S``."""
     if duration < timedelta(0):
         return "-" + format_duration(-duration)
     hours, rest = divmod(duration.seconds, 3600)
@@ -85,6 +85,6 @@ def parse_time(text: str) -> datetime:
 
 
 def format_time(time: datetime) -> str:
-    """Writes an aware datetime in UTC: ``2026-05-04T10:00:00Z``, with microseconds when there are any."""
+    """Writes an aware datetime in UTC: ``2026-05-04T10:00:00Z``, microseconds if there are any."""
     utc = time.astimezone(UTC).replace(tzinfo=None)
     return utc.isoformat() + "Z"

@@ -8,12 +8,12 @@ from adapter.errors import ExpressionError, InvalidInput
 from adapter.graph.conditions import compile_condition
 from adapter.graph.expressions import compile_expression
 from adapter.graph.findings import Finding, find
-from adapter.graph.references import References
 from adapter.graph.syntax import Call, Constant, Node, walk
 from adapter.graph.templates import Source, split_text
 
 if TYPE_CHECKING:
     from adapter.graph.expressions import Expression
+    from adapter.graph.references import References
 
 Path = tuple[str | int, ...]
 

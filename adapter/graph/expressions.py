@@ -1,8 +1,8 @@
 """CEL expressions over JSON values: the only module that knows the CEL library.
 
 The language is CEL (cel-spec) as ``cel-expr-python`` runs it, and one thing more: numbers are JSON
-numbers, so ``+ - * /`` and comparisons may mix integers and fractions, and a whole fraction may be an
-index. Division of two integers is CEL's: ``7 / 2`` is ``3``, ``7 / 2.0`` is ``3.5``.
+numbers, so ``+ - * /`` and comparisons may mix integers and fractions, and a whole fraction may be
+an index. Division of two integers is CEL's: ``7 / 2`` is ``3``, ``7 / 2.0`` is ``3.5``.
 
 Evaluation holds the interpreter lock and cannot be interrupted, so its cost is bounded beforehand:
 see ``adapter.graph.budgets``.
@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from functools import lru_cache
-from typing import Any, Final
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 from cel_expr_python import cel
 
@@ -36,6 +35,9 @@ from adapter.graph.reading import (
 )
 from adapter.graph.references import EVENT, NAMES, References
 from adapter.graph.reports import failure, only_compares_numbers, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 MAX_SOURCE: Final = 4096
 
@@ -67,7 +69,8 @@ class Expression:
     Attributes:
         source: The text it was compiled from.
         refs: What it reads.
-        kind: The static type of the result as CEL names it (``BOOL``, ``INT``, ...; ``DYN`` if open).
+        kind: The static type of the result in the library's words (``BOOL``, ``INT``, ...;
+            ``DYN`` if open).
         tree: The syntax tree.
     """
 
@@ -152,7 +155,7 @@ class Expression:
 
 
 def _sizes(data: dict[str, Any]) -> Callable[[tuple[str, ...]], Size]:
-    @lru_cache(maxsize=None)
+    @cache
     def size(path: tuple[str, ...]) -> Size:
         value: Any = data
         for key in path:
@@ -200,8 +203,8 @@ def _compile(environment: cel.Env, source: str) -> cel.Expression:
     """Compiles with CEL's type check, which refuses one thing that JSON numbers need.
 
     The library compares an integer with a fraction, but its check knows no such overload (and takes
-    none besides its own), so ``size(items) > 1.5`` is refused. When the check objects to nothing else,
-    the expression is compiled without it.
+    none besides its own), so ``size(items) > 1.5`` is refused. When the check objects to nothing
+    else, the expression is compiled without it.
     """
     try:
         return environment.compile(source)

@@ -1,4 +1,4 @@
-"""Findings about the graph as a whole: reachability, loops, decisions, and what can be read where."""
+"""Findings about the whole graph: reachability, loops, decisions, and what can be read where."""
 
 from __future__ import annotations
 
@@ -98,10 +98,14 @@ def check_references(
             if step not in nodes:
                 message = f"there is no node {step!r}{suggester.closest(step)}"
                 yield find("unknown_step", path, message)
-            elif here is not None and edges.complete and not (on_edge and here == step):
-                if not reach.leads(step, here):
-                    message = f"{step!r} cannot have run before {here!r}"
-                    yield find("step_never_before", path, message)
+            elif here and edges.complete and not _may_precede(step, here, reach, on_edge):
+                message = f"{step!r} cannot have run before {here!r}"
+                yield find("step_never_before", path, message)
+
+
+def _may_precede(step: str, here: str, reach: Reach, on_edge: bool) -> bool:
+    """Whether a step can have ended; an edge is chosen after its own node has."""
+    return (on_edge and step == here) or reach.leads(step, here)
 
 
 def _any_leads(reach: Reach, begins: Sequence[str], end: str) -> bool:

@@ -1,23 +1,25 @@
 """Keeps ``map`` and ``filter`` from going through the keys of an object, which have no order.
 
 CEL leaves the order of a map's keys open, and the library draws it anew in every process: the same
-expression on the same record would give one list today and another tomorrow. ``all``, ``exists`` and
-``exists_one`` give the same answer in any order and stay as they are.
+expression on the same record would give one list today and another tomorrow. ``all``, ``exists``
+and ``exists_one`` give the same answer in any order and stay as they are.
 
-What a comprehension goes through is known only when it runs. So the checked expression is rewritten:
-the range ``r`` of each comprehension that builds a list becomes ``r + []``, which is ``r`` for a list
-and has no overload for a map. The library takes the rewritten form like any serialised expression.
-Field numbers: cel-spec, ``proto/cel/expr/checked.proto`` and ``syntax.proto``.
+What a comprehension goes through is known only when it runs. So the expression is rewritten:
+the range ``r`` of each comprehension that builds a list becomes ``r + []``, which is ``r`` for a
+list and has no overload for a map. The library takes the rewritten form like any serialised
+expression. Field numbers: cel-spec, ``proto/cel/expr/checked.proto`` and ``syntax.proto``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from adapter.graph.syntax import expression_field
 from adapter.graph.wire import as_bytes, read_fields, write_field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 REFUSED_OVERLOAD: Final = "_+_(map, list)"
 """How the library names the missing overload when such a range turns out to be a map."""

@@ -1,4 +1,4 @@
-"""From what was sent to a JSON object: text decoded, everything that JSON itself forbids reported."""
+"""From what was sent to a JSON object; everything that JSON itself forbids is reported."""
 
 from __future__ import annotations
 
@@ -42,10 +42,15 @@ def parse(sent: Mapping[str, Any] | str | bytes, most: int) -> tuple[Any, list[F
         if findings:
             return None, findings
     else:
-        value = dict(sent) if isinstance(sent, Mapping) else sent
+        value = _as_object(sent)
     if not isinstance(value, dict):
         return None, [find("not_an_object", (), f"the document is {_kind(value)}")]
     return _check(value, most)
+
+
+def _as_object(sent: Any) -> Any:
+    """A caller's mapping as a dict; anything else as it is, to be refused."""
+    return dict(sent) if isinstance(sent, Mapping) else sent
 
 
 def _check(value: dict[Any, Any], most: int) -> tuple[Any, list[Finding]]:

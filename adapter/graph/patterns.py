@@ -1,7 +1,7 @@
-"""The size of a regular expression, without compiling it: what it costs to compile and to run.
+r"""The size of a regular expression, without compiling it: what it costs to compile and to run.
 
 RE2 runs in time linear in the text, but the factor is the number of states, and counted repetition
-multiplies them: ``(\\d{50}){50}`` has 2,500.
+multiplies them: ``(\d{50}){50}`` has 2,500.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which parts of the names an expression reads, so that only those are handed to CEL.
 
-Binding converts values eagerly (about half a microsecond for each), so a whole payload of 1,000 rows
-for ``trigger.amount > 100`` would cost 400 times the evaluation.
+Binding converts values eagerly, about 0.1 us for each, so a payload of 1,000 rows bound as a whole
+for ``trigger.amount > 100`` would cost a hundred times the evaluation.
 """
 
 from __future__ import annotations

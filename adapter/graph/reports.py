@@ -1,4 +1,4 @@
-"""The CEL library's reports, turned into sentences: for refusals at publish and failures at run time."""
+"""The CEL library's reports as sentences, for refusals at publish and failures at run time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from adapter.errors import ExpressionError
 from adapter.graph.budgets import MAX_ITERATIONS
 from adapter.graph.ordering import REFUSED_OVERLOAD
 
-UNORDERED: Final = "map and filter need a list: the keys of an object have no order (all, exists and exists_one work)"
+UNORDERED: Final = (
+    "map and filter need a list: the keys of an object have no order "
+    "(all, exists and exists_one work)"
+)
 
 _OBJECTION = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
 _STATUS = re.compile(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$")
@@ -40,7 +43,7 @@ def failure(report: str) -> str:
 
 
 def refusal(source: str, report: str) -> ExpressionError:
-    """Why an expression cannot be compiled: with a reason, a line and a column where they are known."""
+    """Why an expression cannot be compiled; with line and column where they are known."""
     objections = list(_OBJECTION.finditer(report))
     others = [found for found in objections if not _NUMBERS_COMPARED.match(found[3])]
     found = next(iter(others or objections), None)

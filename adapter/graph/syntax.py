@@ -9,11 +9,13 @@ that no generated code and no protobuf library is needed.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from adapter.graph.wire import as_bytes, read_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,7 @@ def _comprehension(data: bytes) -> Comprehension:
     )
 
 
-_READERS: Final[dict[int, Any]] = {
+_READERS: Final[dict[int, Callable[[bytes], Node]]] = {
     3: _constant,
     4: _identifier,
     5: _select,

@@ -91,7 +91,7 @@ class Source(str):
 
 
 def split_text(text: str) -> list[str]:
-    """Cuts a text into literal pieces and Source pieces; escapes are resolved, empty literals left out.
+    """Cuts a text into literal pieces and Source pieces; escapes are resolved.
 
     Raises:
         ExpressionError: A ``${`` that is never closed.
@@ -118,7 +118,7 @@ def split_text(text: str) -> list[str]:
 
 
 def _closing_brace(text: str, start: int) -> int:
-    """The index of the brace that ends an expression: braces nest, those in CEL strings do not count."""
+    """The index of the brace that ends an expression; those in CEL strings do not count."""
     depth = 0
     at = start
     while at < len(text):

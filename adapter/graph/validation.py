@@ -1,7 +1,7 @@
 """Validation: everything that is wrong with a document, all at once, as findings.
 
-It never raises on a document, whatever it holds. Later checks work on what earlier ones found sound,
-so that one mistake does not hide the others, nor is reported twice.
+It never raises on a document, whatever it holds. Later checks work on what earlier ones found
+sound, so that one mistake does not hide the others, nor is reported twice.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def _place(finding: Finding) -> tuple[int, int]:
     """Where a finding stands in the document: the head, then nodes, then edges."""
     _, *parts = finding.pointer.split("/")
     section = {"nodes": 1, "edges": 2}.get(parts[0], 0) if parts else 0
-    index = int(parts[1]) if section and len(parts) > 1 else -1
-    return section, index
+    numbered = section and len(parts) > 1 and parts[1].isdecimal()
+    return section, int(parts[1]) if numbered else -1
 
 
 def _header(value: dict[str, Any], limits: Limits) -> list[Finding]:

@@ -1,8 +1,14 @@
-"""The protobuf wire format, as far as syntax trees need it (protobuf.dev/programming-guides/encoding)."""
+"""The protobuf wire format, as far as syntax trees need it.
+
+Described at protobuf.dev/programming-guides/encoding.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Value = int | bytes
 

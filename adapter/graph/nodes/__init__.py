@@ -1,18 +1,21 @@
 """The node types: one module each, found by looking through this package.
 
-A module has TYPE (the name in documents), Config (a ``NodeConfig``) and nothing that runs on import.
+A module has TYPE (the name in documents), Config (a ``NodeConfig``) and nothing that runs on
+import.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from adapter.graph.nodes.base import NodeConfig
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adapter.graph.nodes.base import NodeConfig
 
 NOT_SUPPORTED: Final = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What every node type tells about its config: outcomes, templates, condition, cross-field checks."""
+"""What every node type tells about its config: outcomes, templates, condition, flaws."""
 
 from __future__ import annotations
 

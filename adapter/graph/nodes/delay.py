@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pydantic import Field
 
 from adapter.graph.nodes.base import FAILURE, SUCCESS, Flaw, NodeConfig
-from adapter.graph.timing import (  # noqa: TC001 - pydantic resolves them
+from adapter.graph.timing import (
     DurationTemplate,
     TimeTemplate,
     is_template,

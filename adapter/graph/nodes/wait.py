@@ -8,7 +8,7 @@ from pydantic import Field
 
 from adapter.graph.document import ConditionJson, Outcome  # noqa: TC001 - pydantic resolves them
 from adapter.graph.nodes.base import FAILURE, SUCCESS, Flaw, NodeConfig
-from adapter.graph.timing import (  # noqa: TC001 - pydantic resolves them
+from adapter.graph.timing import (
     DurationTemplate,
     TimeTemplate,
     is_template,
@@ -26,8 +26,8 @@ class Config(NodeConfig):
     """An event that matches, or a time.
 
     The event's payload must hold every field of ``match`` with an equal value, and then meet the
-    condition, which reads it as ``event``. The outcome is ``success`` with the payload as output, or
-    ``outcome`` when the time comes first. Without ``event`` it waits for the time alone, and the
+    condition, which reads it as ``event``. The outcome is ``success`` with the payload as output,
+    or ``outcome`` when the time comes first. Without ``event`` it waits for the time alone, and the
     outcome is ``success``. With both ``timeout`` and ``until`` the earlier one counts.
     """
 
