@@ -16,10 +16,10 @@ from pydantic import ValidationError
 from adapter.errors import InvalidDocument, InvalidInput
 from adapter.graph import canonical
 from adapter.graph.conditions import Condition, compile_condition
+from adapter.graph.configs import FAILURE, NodeConfig
 from adapter.graph.document import Edge, GraphDocument, GraphSettings, Node, RetryPolicy
 from adapter.graph.durations import parse_duration
 from adapter.graph.nodes import node_types
-from adapter.graph.nodes.base import FAILURE, NodeConfig
 from adapter.graph.references import EVENT, References
 from adapter.graph.templates import Template, compile_template
 from adapter.graph.validation import validate
@@ -97,7 +97,7 @@ class CompiledNode:
     _plain: Choice = field(repr=False)
 
     def choose(self, outcome: str, names: Mapping[str, Any]) -> Choice:
-        """The edge to take: on the outcome, else the first condition that holds, else the plain one.
+        """The edge to take: on the outcome, else the first condition that holds, else plain.
 
         A failure takes no edge but one that names it: a plain edge is not a handler of failures.
 

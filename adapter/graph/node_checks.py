@@ -14,8 +14,8 @@ from adapter.graph.suggestions import Suggester
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from adapter.graph.configs import NodeConfig
     from adapter.graph.expression_checks import ExpressionChecks
-    from adapter.graph.nodes.base import NodeConfig
 
 _LATER = ("escalations", "compensate")
 """Fields that are documented but cannot run yet."""

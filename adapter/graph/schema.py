@@ -16,7 +16,7 @@ from adapter.graph.nodes import node_types
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from adapter.graph.nodes.base import NodeConfig
+    from adapter.graph.configs import NodeConfig
 
 _LATER = ("escalations", "compensate")
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adapter.graph.nodes.base import NodeConfig
+    from adapter.graph.configs import NodeConfig
 
 NOT_SUPPORTED: Final = frozenset(
     {
@@ -37,8 +37,6 @@ def node_types() -> Mapping[str, type[NodeConfig]]:
     """The config model of every node type that can run, by type, in alphabetical order."""
     found: dict[str, type[NodeConfig]] = {}
     for module_info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
-        if module_info.name == "base":
-            continue
         module = importlib.import_module(f"{__name__}.{module_info.name}")
         found[module.TYPE] = module.Config
     return MappingProxyType(found)

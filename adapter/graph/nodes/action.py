@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
+from adapter.graph.configs import NodeConfig
 from adapter.graph.document import KEY_PATTERN
-from adapter.graph.nodes.base import NodeConfig
 
 TYPE: Final = "action"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pydantic import Field
 
 from adapter.errors import ExpressionError
-from adapter.graph.nodes.base import FAILURE, SUCCESS, Flaw, NodeConfig
+from adapter.graph.configs import FAILURE, SUCCESS, Flaw, NodeConfig
 from adapter.graph.templates import result_kind
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field
 
-from adapter.graph.nodes.base import FAILURE, SUCCESS, Flaw, NodeConfig
+from adapter.graph.configs import FAILURE, SUCCESS, Flaw, NodeConfig
 from adapter.graph.timing import (
     DurationTemplate,
     TimeTemplate,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from adapter.graph.nodes.base import Flaw, NodeConfig
+from adapter.graph.configs import Flaw, NodeConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

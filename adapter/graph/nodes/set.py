@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
-from adapter.graph.nodes.base import FAILURE, SUCCESS, NodeConfig
+from adapter.graph.configs import FAILURE, SUCCESS, NodeConfig
 
 TYPE: Final = "set"
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from adapter.graph.configs import Flaw, NodeConfig
 from adapter.graph.document import ConditionJson  # noqa: TC001 - pydantic resolves it
-from adapter.graph.nodes.base import Flaw, NodeConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
+from adapter.graph.configs import FAILURE, SUCCESS, Flaw, NodeConfig
 from adapter.graph.document import ConditionJson, Outcome  # noqa: TC001 - pydantic resolves them
-from adapter.graph.nodes.base import FAILURE, SUCCESS, Flaw, NodeConfig
 from adapter.graph.timing import (
     DurationTemplate,
     TimeTemplate,
