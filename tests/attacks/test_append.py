@@ -259,15 +259,18 @@ FOLLOWERS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
         (kinds.WAIT_TIMED_OUT, {"outcome": "timed_out", "edge": PLAIN}),
     ),
 }
-ROWS = {
+ROWS: dict[str, dict[str, Any]] = {
     kinds.STEP_STARTED: {"input": {"a": 1}, "call": {"a": 1}},
     kinds.STEP_PASSED: {"output": [1]},
     kinds.STEP_SUCCEEDED: {"output": {"b": 2}},
     kinds.STEP_FAILED: {"message": "no"},
     kinds.WAIT_FIRED: {"output": {"c": 3}},
 }
-ENDS = [(kind, {}) for kind in (kinds.COMPLETED, kinds.CANCELLED)]
-ENDS += [(kinds.FAILED, {"code": "step_failed"})]
+ENDS: list[tuple[str, dict[str, Any]]] = [
+    (kinds.COMPLETED, {}),
+    (kinds.CANCELLED, {}),
+    (kinds.FAILED, {"code": "step_failed"}),
+]
 
 
 def pairs() -> Sequence[tuple[str, tuple[str, dict[str, Any]]]]:
@@ -308,7 +311,8 @@ async def test_b13_two_entries_on_one_row_in_one_append_leave_what_two_appends_l
     runtime: Runtime,
 ) -> None:
     version = await runtime.publish(chain(action("n", "test.a")))
-    together, apart = {}, {}
+    together: dict[Any, list[Any]] = {}
+    apart: dict[Any, list[Any]] = {}
     for opener, (kind, data) in pairs():
         for found, at_once in ((together, True), (apart, False)):
             hand = await Hand.on(runtime, await runtime.start(version))

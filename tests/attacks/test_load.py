@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from adapter.execution import turn
+from adapter.execution.turn import take_turn
+from adapter.interpreter import entries as kinds
+from adapter.interpreter.apply import fold
+from adapter.interpreter.state import AcceptFrom, Wait
+from adapter.interpreter.version import CURRENT
+from adapter.records.load import Loader, NewerJournal
+from adapter.records.look import Looker
+from tests.attacks.seams import Hand, StoppedAppender, assert_sound, record
+from tests.execution.runtime import Runtime, action, chain, graph
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Watched:
+    """A connection that keeps what is asked of it."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.asked: list[tuple[str, tuple[Any, ...]]] = []
+
+    async def fetch(self, query: str, *arguments: Any) -> Any:
+        self.asked.append((query, arguments))
+        return await self._connection.fetch(query, *arguments)
+
+    async def plan(self) -> str:
+        """How PostgreSQL answers the last question."""
+        query, arguments = self.asked[-1]
+        rows = await self._connection.fetch(f"EXPLAIN {query}", *arguments)
+        return "\n".join(row[0] for row in rows)
+
+
+def counting(limit: int) -> dict[str, Any]:
+    """Counts in a loop of nodes that take no time, then runs an action."""
+    return graph(
+        {"id": "count", "type": "set", "config": {"values": {"n": "${ state.n + 1 }"}}},
+        {"id": "zero", "type": "set", "config": {"values": {"n": 0}}},
+        {"id": "again", "type": "decision", "config": {"on": f"${{ state.n < {limit} }}"}},
+        action("last", "test.last", input={"n": "${ state.n }"}),
+        edges=[
+            ("trigger", "zero"),
+            ("zero", "count"),
+            ("count", "again"),
+            {"from": "again", "to": "count", "on": "true"},
+            {"from": "again", "to": "last", "on": "false"},
+        ],
+    )
+
+
+def echo(runtime: Runtime, name: str) -> None:
+    async def handler(**values: Any) -> dict[str, Any]:
+        return values
+
+    runtime.registry.action(name)(handler)
+
+
+async def seqs(runtime: Runtime, ulid: str, kind: str) -> list[int]:
+    rows = await runtime.pool.fetch(
+        "SELECT j.seq FROM workflow_journal j JOIN workflow_instances i ON i.id = j.instance_id"
+        " WHERE i.ulid = $1 AND j.kind = $2 ORDER BY j.seq",
+        ulid,
+        kind,
+    )
+    return [row["seq"] for row in rows]
+
+
+async def test_b7_a_load_is_one_statement_with_everything_in_it(runtime: Runtime) -> None:
+    echo(runtime, "test.a")
+    ulid = await runtime.begun(chain(action("a", "test.a")))
+    await runtime.finish(runtime.process(), ulid)
+    instance = (await runtime.instance(ulid))["id"]
+    await runtime.pool.execute(
+        "INSERT INTO workflow_inbox (instance_id, kind) VALUES ($1, 'note')", instance
+    )
+
+    async with runtime.pool.acquire() as connection:
+        watched: Any = Watched(connection)
+        for since in (0, 2):
+            loaded = await Loader(runtime.settings).load(watched, ulid, since)
+            assert (loaded.seq, len(loaded.entries)) == (5, 5 - since)
+            assert [arrived.kind for arrived in loaded.inbox] == ["note"]
+
+    assert len(watched.asked) == 2
+
+
+async def test_b7_two_turns_that_loaded_the_same_command_apply_it_once(runtime: Runtime) -> None:
+    wait = {"id": "w", "type": "wait", "config": {"event": "go"}}
+    ulid = await runtime.begun(chain(wait))
+    slow, fast = runtime.process(), runtime.process()
+    await runtime.finish(fast, ulid)
+    await runtime.pool.execute(
+        "INSERT INTO workflow_inbox (instance_id, kind) SELECT id, 'event' FROM workflow_instances"
+    )
+    slow.appender = stopped = StoppedAppender(runtime.settings, at=1)
+
+    first = asyncio.create_task(take_turn(slow, ulid))
+    await stopped.reached.wait()
+    await take_turn(fast, ulid)
+    stopped.let_go.set()
+    await first
+
+    assert (await runtime.journal(ulid)).count(kinds.INBOX_APPLIED) == 1
+    await assert_sound(runtime, ulid)
+
+
+async def test_a11c_a_process_that_has_seen_more_than_the_record_holds_folds_the_record(
+    runtime: Runtime,
+) -> None:
+    echo(runtime, "test.a")
+    echo(runtime, "test.b")
+    wait = {"id": "w", "type": "wait", "config": {"event": "go"}}
+    document = chain(action("a", "test.a", input={"v": 1}), wait, action("b", "test.b"))
+    ulid = await runtime.begun(document)
+    deps = runtime.process()
+    await runtime.finish(deps, ulid)
+    kept = await _dump(runtime)
+    await runtime.emit("go", {})
+    await _poke_for_event(runtime)
+    await runtime.finish(deps, ulid)
+    undisturbed = await record(runtime, ulid)
+
+    await _restore(runtime, kept)
+    assert (await runtime.finish(deps, ulid)).status == "waiting"
+    await _poke_for_event(runtime)
+    await runtime.finish(deps, ulid)
+
+    assert await record(runtime, ulid) == undisturbed
+    await assert_sound(runtime, ulid)
+
+
+async def _poke_for_event(runtime: Runtime) -> None:
+    await runtime.pool.execute(
+        "INSERT INTO workflow_inbox (instance_id, kind, event_id)"
+        " SELECT i.id, 'event', e.id FROM workflow_instances i, workflow_events e"
+    )
+
+
+TABLES = ("instances", "inbox", "journal", "step_runs", "waits")
+
+
+async def _dump(runtime: Runtime) -> dict[str, Any]:
+    return {
+        table: await runtime.pool.fetchval(f"SELECT jsonb_agg(to_jsonb(t)) FROM workflow_{table} t")
+        for table in TABLES
+    }
+
+
+async def _restore(runtime: Runtime, kept: dict[str, Any]) -> None:
+    await runtime.pool.execute("DELETE FROM workflow_instances")
+    for table, rows in kept.items():
+        name = f"workflow_{table}"
+        columns = await runtime.pool.fetchval(
+            "SELECT string_agg(quote_ident(column_name), ', ') FROM information_schema.columns"
+            " WHERE table_schema = 'public' AND table_name = $1 AND is_generated = 'NEVER'",
+            name,
+        )
+        await runtime.pool.execute(
+            f"INSERT INTO {name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns}"
+            f" FROM jsonb_populate_recordset(NULL::{name}, $1)",
+            rows or "[]",
+        )
+
+
+async def test_a20_a_process_that_knows_nothing_goes_on_where_another_stopped(
+    runtime: Runtime,
+) -> None:
+    echo(runtime, "test.a")
+    steps = [action(f"s{n}", "test.a", input={"n": f"${{ trigger.n + {n} }}"}) for n in range(6)]
+    document = chain(*steps)
+    version = await runtime.publish(document)
+    one, many = await runtime.start(version, {"n": 1}), await runtime.start(version, {"n": 1})
+    await runtime.finish(runtime.process(), one)
+
+    result = await take_turn(runtime.process(), many, _already_set())
+    while result.more:
+        result = await take_turn(runtime.process(stretch=_one_step()), many)
+
+    assert await record(runtime, many) == await record(runtime, one)
+    await assert_sound(runtime, many)
+
+
+def _already_set() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+async def test_a20_what_a_decision_evaluated_stands_in_its_entry(runtime: Runtime) -> None:
+    delay = {"id": "d", "type": "delay", "config": {"for": "${ trigger.span }"}}
+    ulid = await runtime.begun(chain(delay), {"span": "PT1H"})
+    await runtime.finish(runtime.process(), ulid)
+
+    async with runtime.pool.acquire() as connection:
+        loads = [await Loader(runtime.settings).load(connection, ulid) for _ in range(2)]
+    dues = {wait.due_at for load in loads for wait in fold(load.entries).waits.values()}
+
+    assert dues == {await runtime.pool.fetchval("SELECT due_at FROM workflow_waits")}
+
+
+@pytest.mark.parametrize("kind", [kinds.INBOX_APPLIED, "braided"])
+async def test_a21_b20c_a_turn_that_meets_a_newer_entry_writes_nothing(
+    runtime: Runtime, kind: str
+) -> None:
+    echo(runtime, "test.a")
+    ulid = await runtime.begun(chain(action("a", "test.a")))
+    version = CURRENT + 1 if kind == kinds.INBOX_APPLIED else CURRENT
+    await _write_newer(runtime, ulid, kind, version)
+
+    with pytest.raises(NewerJournal, match="newer|upgrade"):
+        await take_turn(runtime.process(), ulid)
+
+    assert await runtime.journal(ulid) == [kind]
+    assert await runtime.steps(ulid) == []
+
+
+async def test_b20c_a_process_with_a_cached_state_refuses_a_newer_entry_too(
+    runtime: Runtime,
+) -> None:
+    wait = {"id": "w", "type": "wait", "config": {"event": "go"}}
+    ulid = await runtime.begun(chain(wait))
+    deps = runtime.process()
+    await runtime.finish(deps, ulid)
+    before = await runtime.journal(ulid)
+    await _write_newer(runtime, ulid, "braided", CURRENT + 1)
+
+    for _ in range(2):
+        with pytest.raises(NewerJournal):
+            await take_turn(deps, ulid)
+
+    assert await runtime.journal(ulid) == [*before, "braided"]
+
+
+async def _write_newer(runtime: Runtime, ulid: str, kind: str, interpreter: int) -> None:
+    await runtime.pool.execute(
+        "WITH i AS (UPDATE workflow_instances SET lock_version = lock_version + 1 WHERE ulid = $1"
+        " RETURNING id, lock_version) INSERT INTO workflow_journal (instance_id, seq, kind, data,"
+        " writer, interpreter, at) SELECT id, lock_version, $2, '{}', $3, $4, now() FROM i",
+        ulid,
+        kind,
+        "0" * 26,
+        interpreter,
+    )
+
+
+async def test_b20a_a_snapshot_stands_in_for_all_entries_before_it(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert turn.SNAPSHOT_EVERY == 1_000
+    monkeypatch.setattr(turn, "SNAPSHOT_EVERY", 50)
+    echo(runtime, "test.last")
+    ulid = await runtime.begun(counting(150))
+
+    await runtime.finish(runtime.process(), ulid)
+
+    snapshots = await seqs(runtime, ulid, kinds.SNAPSHOT)
+    assert len(snapshots) > 2
+    async with runtime.pool.acquire() as connection:
+        loaded = await Loader(runtime.settings).load(connection, ulid)
+    assert loaded.since == snapshots[-1] - 1
+    entries = await _every_entry(runtime, ulid)
+    plain = [entry for entry in entries if entry.kind != kinds.SNAPSHOT]
+    assert fold(loaded.entries).values == fold(plain).values == {"n": 150}
+    assert fold(loaded.entries).visits == fold(plain).visits
+    assert fold(loaded.entries).results == fold(plain).results
+    await assert_sound(runtime, ulid)
+
+
+async def test_b20a_turns_of_fresh_processes_go_on_from_snapshots_as_one_process_does(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    echo(runtime, "test.last")
+    version = await runtime.publish(counting(100))
+    plain, snapped = await runtime.start(version), await runtime.start(version)
+    await runtime.finish(runtime.process(), plain)
+
+    monkeypatch.setattr(turn, "SNAPSHOT_EVERY", 30)
+    result = await take_turn(runtime.process(stretch=_one_step()), snapped)
+    while result.more:
+        result = await take_turn(runtime.process(stretch=_one_step()), snapped)
+
+    assert await record(runtime, snapped) == await record(runtime, plain)
+    assert len(await seqs(runtime, snapped, kinds.SNAPSHOT)) > 2
+    assert await seqs(runtime, plain, kinds.SNAPSHOT) == []
+
+
+def _one_step() -> Any:
+    from datetime import timedelta
+
+    return timedelta(microseconds=1)
+
+
+async def _every_entry(runtime: Runtime, ulid: str) -> Sequence[Any]:
+    """All entries, the loader being asked from the first one on."""
+    async with runtime.pool.acquire() as connection:
+        first = await connection.fetchrow(
+            "SELECT * FROM workflow_journal WHERE seq = 1 AND instance_id ="
+            " (SELECT id FROM workflow_instances WHERE ulid = $1)",
+            ulid,
+        )
+        rest = await Loader(runtime.settings).load(connection, ulid, since=1)
+    assert first["kind"] == kinds.STARTED
+    hand = await Hand.on(runtime, ulid)
+    start = kinds.STARTED
+    assert hand.state.seq == rest.seq
+    from adapter.interpreter.entries import Entry
+
+    return [Entry(start, data={}), *rest.entries]
+
+
+async def _many_events(runtime: Runtime, count: int) -> None:
+    await runtime.pool.execute(
+        "INSERT INTO workflow_event_fields (event_key, epoch, fields) VALUES ('go', 1, '{case}')"
+    )
+    await runtime.pool.execute(
+        "INSERT INTO workflow_events (key, owner_scope, payload, epoch, digests)"
+        " SELECT 'go', '*', p, 1, ARRAY[md5('go' || chr(10) || p::text)::uuid]"
+        " FROM generate_series(1, $1) n, jsonb_build_object('case', n) p",
+        count,
+    )
+    await runtime.pool.execute("ANALYZE workflow_events, workflow_event_fields")
+
+
+@pytest.mark.parametrize("case", [7, -1])
+async def test_b16_a_look_finds_its_events_by_digest_however_many_have_the_same_key(
+    runtime: Runtime, case: int
+) -> None:
+    await _many_events(runtime, 20_000)
+    wait = Wait(1, 1, "w", "event", event="go", match={"case": case})
+
+    async with runtime.pool.acquire() as connection:
+        watched: Any = Watched(connection)
+        found = await Looker(runtime.settings).look(
+            watched, wait, accept_from=AcceptFrom(), consumed=(), owner_scope="*"
+        )
+        plan = await watched.plan()
+
+    assert [event.payload for event in found] == [{"case": case}] * (case > 0)
+    assert "ix_workflow_events_digests" in plan
+    assert "Seq Scan on workflow_events e" not in plan
