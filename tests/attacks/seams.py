@@ -101,7 +101,9 @@ class Hand:
         async with runtime.pool.acquire() as connection:
             loaded = await Loader(runtime.settings).load(connection, ulid)
         appender = Appender(runtime.settings)
-        return cls(runtime, ulid, loaded.id, appender, fold(loaded.entries))
+        return cls(
+            runtime, ulid, loaded.id, appender, fold(loaded.entries, State(seq=loaded.since))
+        )
 
     async def append(self, *entries: Entry, connection: Any = None) -> Appended | None:
         """Appends; folds the entries when they were taken."""

@@ -299,7 +299,8 @@ async def documented(runtime: Runtime, hand: Hand) -> list[Any]:
             await runtime.pool.fetchval(
                 f"SELECT array_agg((to_jsonb(t) - {ignored} - {stamps}::text[])::text || (SELECT"
                 f" string_agg(k, ' ' ORDER BY k) FROM jsonb_each(to_jsonb(t)) e(k, v)"
-                f" WHERE k = ANY ({stamps}::text[]) AND v <> 'null')) FROM {table} t WHERE {key} = $1",
+                f" WHERE k = ANY ({stamps}::text[]) AND v <> 'null')) FROM {table} t"
+                f" WHERE {key} = $1",
                 hand.id,
             )
             or []
