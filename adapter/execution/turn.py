@@ -185,7 +185,10 @@ class _Turn:
     def _may_begin(self) -> bool:
         if self.stopping is not None and self.stopping.is_set():
             return False
-        return time.monotonic() - self.began < self.deps.settings.worker.stretch.total_seconds()
+        # The first append of a turn may always begin something: when reading alone takes longer
+        # than a stretch, instances still go on, step by step.
+        stretch = self.deps.settings.worker.stretch.total_seconds()
+        return not self.progressed or time.monotonic() - self.began < stretch
 
     async def _load(self, *, again: bool = False) -> list[Arrived]:
         loaded = await self.deps.loader.load(self.connection, self.ulid, self.state.seq)
