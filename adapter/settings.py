@@ -78,8 +78,12 @@ class Prune(_Group):
 class Worker(_Group):
     """How one worker process works."""
 
-    connections: int = Field(8, ge=2, le=200, description="database connections of the turns")
-    turns: int = Field(4, ge=1, le=64, description="turns at once; about two per core")
+    connections: int = Field(
+        4, ge=1, le=200, description="turns that work at once, each on a connection: two per core"
+    )
+    turns: int = Field(
+        50, ge=1, le=1_000, description="turns under way, those that wait for handlers included"
+    )
     stretch: timedelta = Field(timedelta(seconds=1), description="how long one turn may go on")
     relay_interval: timedelta = timedelta(milliseconds=50)
     sweep_interval: timedelta = timedelta(seconds=60)

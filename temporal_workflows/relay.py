@@ -129,7 +129,14 @@ class Relay:
         return matched > 0
 
     async def _each(self, ulids: Sequence[str], call: Callable[[str], Awaitable[None]]) -> int:
-        """Calls the engine for each instance; one that cannot be reached is poked again later."""
+        """Calls the engine for each instance and returns how many it took.
+
+        An instance that cannot be reached alone is poked again later. When none can be, the engine
+        is down: the marks are taken back, so that all are poked soon after it has come back.
+
+        Raises:
+            Unavailable: None could be reached.
+        """
         if not ulids:
             return 0
         slots = asyncio.Semaphore(AT_ONCE)
@@ -143,7 +150,12 @@ class Relay:
                     return False
             return True
 
-        return sum(await asyncio.gather(*(one(ulid) for ulid in ulids)))
+        taken = sum(await asyncio.gather(*(one(ulid) for ulid in ulids)))
+        if not taken:
+            async with self._pool.acquire() as connection:
+                await self._relaying.release(connection, ulids)
+            raise Unavailable(f"the engine took none of {len(ulids)} pokes; trying again")
+        return taken
 
     def _failed(self, lane: str, error: Exception) -> None:
         self.report.errors += 1

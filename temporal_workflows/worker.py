@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
-from adapter.services.matching import match_events
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkflowRunner
 from ulid import ULID
@@ -23,6 +22,7 @@ from adapter.execution.registry import Registry, default_registry
 from adapter.execution.runner import HandlerRunner
 from adapter.records.connecting import make_database
 from adapter.records.pooling import make_pool
+from adapter.services.matching import match_events
 from temporal_workflows.activities import TurnActivities
 from temporal_workflows.driver import InstanceDriver
 from temporal_workflows.relay import Relay
@@ -95,7 +95,7 @@ async def running_worker(
         workflow_runner=workflow_runner or UnsandboxedWorkflowRunner(),
         # Fewer turns than workflow tasks: a full house of turns must not stop pokes and timers.
         max_concurrent_local_activities=slots,
-        max_concurrent_workflow_tasks=max(4 * slots, 16),
+        max_concurrent_workflow_tasks=2 * slots + 8,
         max_cached_workflows=5_000,
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         graceful_shutdown_timeout=timedelta(seconds=10),
@@ -108,10 +108,12 @@ async def running_worker(
     ]
     try:
         async with worker:
-            yield relay
-            stopping.set()
+            try:
+                yield relay
+            finally:
+                # Before the worker shuts down: its turns then return at their next boundary.
+                stopping.set()
     finally:
-        stopping.set()
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)

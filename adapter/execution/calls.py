@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 GRACE = 1.0
 """Seconds a handler may overrun its time-out before the turn stops waiting for its report."""
 
+LOOK_AGAIN = 1.0
+"""Seconds between two looks at handlers that have not begun."""
+
 
 class Calls:
     """Begins handlers and collects how they ended; belongs to the turn's event loop.
@@ -34,7 +37,7 @@ class Calls:
         self._deps = deps
         self._writer = writer
         self._loop = asyncio.get_running_loop()
-        self._running: dict[Key, tuple[Call, float]] = {}
+        self._running: dict[Key, Call] = {}
         self._finished: list[Finished] = []
         self._wake = asyncio.Event()
         self._closed = False
@@ -80,26 +83,32 @@ class Calls:
             max_output_bytes=self._deps.settings.limits.max_output_bytes,
             report=self._report,
         )
-        self._running[step.id] = (call, time.monotonic() + timeout + GRACE)
+        self._running[step.id] = call
         self._deps.runner.submit(call)
 
-    async def results(self) -> list[Finished]:
-        """Waits until a handler has ended, and returns all that have."""
-        while not self._finished:
-            deadline = min(until for _, until in self._running.values())
+    async def results(self, patience: float | None = None) -> list[Finished]:
+        """Waits until a handler has ended, and returns all that have.
+
+        Args:
+            patience: Seconds after which to return empty-handed; None for as long as it takes.
+        """
+        if not self._finished:
+            pause = min(self._left(call) for call in self._running.values())
+            if patience is not None:
+                pause = min(pause, patience)
             try:
-                async with asyncio.timeout(max(deadline - time.monotonic(), 0.001)):
+                async with asyncio.timeout(max(pause, 0.001)):
                     await self._wake.wait()
             except TimeoutError:
                 self._give_up()
-            self._wake.clear()
+        self._wake.clear()
         results, self._finished = self._finished, []
         return results
 
     def close(self) -> None:
         """Drops what is still under way; its reports are not heard any more."""
         self._closed = True
-        for call, _ in self._running.values():
+        for call in self._running.values():
             call.ended = True
 
     def _report(self, finished: Finished) -> None:
@@ -112,11 +121,17 @@ class Calls:
             self._wake.set()
 
     def _give_up(self) -> None:
-        now = time.monotonic()
-        for key, (call, until) in list(self._running.items()):
-            if until <= now:
+        for key, call in list(self._running.items()):
+            if self._left(call) <= 0:
                 call.ended = True
                 del self._running[key]
                 message = f"node {call.node!r} did not end within {call.timeout:g} s, nor report it"
                 failure = Failure("step_timed_out", message)
                 self._finished.append(Finished(key, self._writer, failure=failure))
+
+    @staticmethod
+    def _left(call: Call) -> float:
+        """Seconds until the turn gives a call up; one that still queues is not given up."""
+        if call.began is None:
+            return LOOK_AGAIN
+        return call.began + call.timeout + GRACE - time.monotonic()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -31,8 +33,9 @@ class Call:
     """One attempt to run.
 
     Attributes:
-        timeout: Seconds.
+        timeout: Seconds, counted from ``began``.
         report: Called once, on the handler thread, with how it ended.
+        began: When the handler began to run, by the monotonic clock; None while it still queues.
     """
 
     step: Key
@@ -44,6 +47,7 @@ class Call:
     timeout: float
     max_output_bytes: int
     report: Report
+    began: float | None = None
     ended: bool = False
 
     def fail(self, failure: Failure) -> None:
@@ -64,6 +68,10 @@ class Call:
         if not self.ended:
             self.ended = True
             self.report(finished)
+
+
+LATE = 0.1
+"""Seconds by which a timer may be late before the loop counts as held up."""
 
 
 class HandlerRunner:
@@ -116,10 +124,11 @@ class HandlerRunner:
 
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
-        try:
-            loop.run_forever()
-        finally:
-            loop.close()
+        while self._loop is loop:
+            # A task that a handler leaves behind can stop the loop, or raise SystemExit out of it.
+            with suppress(BaseException):
+                loop.run_forever()
+        loop.close()
 
     def _cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
         for task, call in self._running.items():
@@ -131,47 +140,83 @@ class HandlerRunner:
     def _begin(self, loop: asyncio.AbstractEventLoop, call: Call) -> None:
         try:
             arguments = call.action.bind(call.values)
-        except StepError as error:
+            if call.action.takes_context:
+                arguments["ctx"] = call.context
+            awaitable = call.action.function(**arguments) if call.action.is_async else None
+        except BaseException as error:
             call.fail(as_failure(error))
             return
-        if call.action.takes_context:
-            arguments["ctx"] = call.context
-        if call.action.is_async:
-            task = loop.create_task(_shielded(call, call.action.function(**arguments)))
+        if awaitable is not None:
+            task = loop.create_task(self._run(loop, call, awaitable))
             self._running[task] = call
-            timer = loop.call_later(call.timeout, self._expire, call, task)
-            task.add_done_callback(partial(self._done, timer))
+            task.add_done_callback(self._done)
             return
         pool = self._pool
         if pool is None:
             return
-        future = pool.submit(_plain, call, partial(call.action.function, **arguments))
-        timer = loop.call_later(call.timeout, self._expire, call, future)
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(timer.cancel))
+        pool.submit(self._run_plain, loop, call, partial(call.action.function, **arguments))
 
-    def _done(self, timer: asyncio.TimerHandle, task: asyncio.Task[Any]) -> None:
-        timer.cancel()
+    def _done(self, task: asyncio.Task[Any]) -> None:
         self._running.pop(task, None)
         if not task.cancelled():
             task.exception()
 
-    def _expire(self, call: Call, running: asyncio.Task[Any] | Future[Any]) -> None:
+    async def _run(self, loop: asyncio.AbstractEventLoop, call: Call, awaitable: Any) -> None:
+        # The time counts from here: a handler that queued behind busy ones has not begun.
+        timer = self._arm(loop, call, asyncio.current_task(loop), call.timeout)
+        try:
+            call.succeed(await awaitable)
+        except asyncio.CancelledError:
+            call.fail(Failure("step_failed", "the handler was cancelled", retryable=True))
+        except BaseException as error:
+            call.fail(as_failure(error))
+        finally:
+            timer.cancel()
+
+    def _run_plain(
+        self, loop: asyncio.AbstractEventLoop, call: Call, function: Callable[[], Any]
+    ) -> None:
+        timer: list[asyncio.TimerHandle] = []
+        loop.call_soon_threadsafe(lambda: timer.append(self._arm(loop, call, None, call.timeout)))
+        try:
+            call.succeed(function())
+        except BaseException as error:
+            call.fail(as_failure(error))
+        finally:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_cancel, timer)
+
+    def _arm(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        call: Call,
+        task: asyncio.Task[Any] | None,
+        seconds: float,
+    ) -> asyncio.TimerHandle:
+        if call.began is None:
+            call.began = time.monotonic()
+        return loop.call_at(
+            loop.time() + seconds, self._expire, loop, call, task, loop.time() + seconds
+        )
+
+    def _expire(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        call: Call,
+        task: asyncio.Task[Any] | None,
+        due: float,
+    ) -> None:
+        late = loop.time() - due
+        if late > LATE and not call.ended:
+            # Somebody held the loop up: that time was not this handler's.
+            self._arm(loop, call, task, late)
+            return
         message = f"node {call.node!r} did not end within {call.timeout:g} s"
         call.fail(Failure("step_timed_out", message, retryable=True))
-        running.cancel()
+        if task is not None:
+            task.cancel()
 
 
-async def _shielded(call: Call, awaitable: Any) -> None:
-    try:
-        call.succeed(await awaitable)
-    except asyncio.CancelledError:
-        call.fail(Failure("step_failed", "the handler was cancelled", retryable=True))
-    except BaseException as error:
-        call.fail(as_failure(error))
-
-
-def _plain(call: Call, function: Callable[[], Any]) -> None:
-    try:
-        call.succeed(function())
-    except BaseException as error:
-        call.fail(as_failure(error))
+def _cancel(timers: list[asyncio.TimerHandle]) -> None:
+    for timer in timers:
+        timer.cancel()

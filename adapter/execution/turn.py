@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from adapter.execution.cache import Folded, wait_key
 from adapter.execution.calls import Calls
+from adapter.execution.held import Held
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.apply import fold
 from adapter.interpreter.decide import Decision, decide
 from adapter.interpreter.entries import Entry
 from adapter.interpreter.env import Bounds, Env
-from adapter.interpreter.events import Arrived, Event, TakeOver, Tick
+from adapter.interpreter.events import Arrived, Event, Finished, TakeOver, Tick
 from adapter.interpreter.projection import project
 from adapter.interpreter.state import Key, State
 from adapter.records.keys import KeysSpent
@@ -39,6 +40,9 @@ SNAPSHOT_EVERY = 1_000
 
 KEYS_AHEAD = 100
 """Ids that a decision usually can draw without asking for more."""
+
+SOON = 0.02
+"""Seconds a turn waits for its handlers before it lends its connection to other turns."""
 
 MIN_DELAY = 0.05
 
@@ -84,8 +88,8 @@ async def take_turn(deps: TurnDeps, ulid: str, stopping: asyncio.Event | None = 
         asyncpg.PostgresError, OSError, TimeoutError: The database cannot be reached; the turn can
             be repeated.
     """
-    async with deps.pool.acquire() as connection:
-        turn = _Turn(deps, ulid, connection, stopping)
+    async with Held(deps.pool) as held:
+        turn = _Turn(deps, ulid, held, stopping)
         try:
             return await turn.run()
         finally:
@@ -97,12 +101,12 @@ class _Turn:
         self,
         deps: TurnDeps,
         ulid: str,
-        connection: Any,
+        held: Held,
         stopping: asyncio.Event | None,
     ) -> None:
         self.deps = deps
         self.ulid = ulid
-        self.connection = connection
+        self.held = held
         self.stopping = stopping
         self.writer = deps.new_token()
         self.began = time.monotonic()
@@ -152,11 +156,21 @@ class _Turn:
             }
             found = bool(fresh) and await self._look(fresh)
             if not events and not found and self.calls:
-                events += await self.calls.results()
+                events += await self._results()
             if not events and not found and not (wrote and self._may_go_on()):
                 return
             if self._has_pending():
                 events.append(Tick())
+
+    async def _results(self) -> list[Finished]:
+        """Waits for handlers; one that takes its time does not keep a connection from others."""
+        results = await self.calls.results(SOON)
+        if not results:
+            await self.held.release()
+            while not results:
+                results = await self.calls.results()
+            await self.held.acquire()
+        return results
 
     def _has_pending(self) -> bool:
         """Whether a tick could lead to anything: a wait or a step that nobody runs is open."""
@@ -191,7 +205,7 @@ class _Turn:
         return not self.progressed or time.monotonic() - self.began < stretch
 
     async def _load(self, *, again: bool = False) -> list[Arrived]:
-        loaded = await self.deps.loader.load(self.connection, self.ulid, self.state.seq)
+        loaded = await self.deps.loader.load(self.held.connection, self.ulid, self.state.seq)
         if again and loaded.entries:
             raise Superseded
         if loaded.since != self.state.seq:
@@ -202,7 +216,7 @@ class _Turn:
         self.folded.state = fold(loaded.entries, self.folded.state)
         self.loaded = loaded
         self.clock = (loaded.now, time.monotonic())
-        self.graph = await self.deps.graphs.get(self.connection, loaded.version)
+        self.graph = await self.deps.graphs.get(self.held.connection, loaded.version)
         return loaded.inbox
 
     def _now(self) -> datetime:
@@ -218,7 +232,7 @@ class _Turn:
         }
         if not workers:
             return frozenset()
-        return await self.deps.workers.gone(self.connection, workers)
+        return await self.deps.workers.gone(self.held.connection, workers)
 
     async def _look(self, waits: set[Key]) -> bool:
         """Looks for stored events for the waits; True when something new was found."""
@@ -228,7 +242,7 @@ class _Turn:
             if wait is None or wait.event is None:
                 continue
             events = await self.deps.looker.look(
-                self.connection,
+                self.held.connection,
                 wait,
                 accept_from=self.state.accept_from,
                 consumed=self.state.consumed,
@@ -255,6 +269,7 @@ class _Turn:
             decision, env = await self._decide(state, event, env)
             entries += decision.entries
             state = decision.state
+            self._keep_outputs(decision.entries)
         if not entries:
             return False, False
         if state.seq - self.folded.snapshot_seq >= SNAPSHOT_EVERY:
@@ -264,7 +279,7 @@ class _Turn:
             self.folded.snapshot_seq = state.seq
         changes = project(before, entries, state, ulid=self.ulid, writer=self.writer)
         appended = await self.deps.appender.append(
-            self.connection,
+            self.held.connection,
             instance=self.loaded.id,
             expected_seq=before.seq,
             entries=entries,
@@ -276,7 +291,7 @@ class _Turn:
         self.progressed = True
         self.folded.state = state
         self.clock = (appended.at, time.monotonic())
-        self._keep_and_begin(entries)
+        self._begin_handlers(entries)
         return True, appended.more
 
     async def _decide(self, state: State, event: Event, env: Env) -> tuple[Decision, Env]:
@@ -297,8 +312,8 @@ class _Turn:
     async def _env(self, count: int, newest: Key | None = None) -> Env:
         """What the decider may know, with at least ``count`` ids to draw from."""
         newest = self.state.newest_id if newest is None else newest
-        step_id = await self.deps.step_keys.reserve(self.connection, count, after=newest)
-        wait_id = await self.deps.wait_keys.reserve(self.connection, count)
+        step_id = await self.deps.step_keys.reserve(self.held.connection, count, after=newest)
+        wait_id = await self.deps.wait_keys.reserve(self.held.connection, count)
         settings = self.deps.settings
         limits = settings.limits
         own = getattr(getattr(self.graph.settings, "limits", None), "max_steps", None)
@@ -313,6 +328,7 @@ class _Turn:
             bounds=Bounds(
                 max_steps=min(own or limits.max_steps, limits.max_steps),
                 max_state_bytes=limits.max_state_bytes,
+                max_output_bytes=limits.max_output_bytes,
                 input_bytes=settings.steps_input.max_bytes,
             ),
             policies=self.deps.policies,
@@ -324,16 +340,20 @@ class _Turn:
 
     async def _fetch(self, outputs: frozenset[Key], inputs: frozenset[Key]) -> None:
         if outputs:
-            self.folded.outputs |= await self.deps.loader.outputs(self.connection, outputs)
+            self.folded.outputs |= await self.deps.loader.outputs(self.held.connection, outputs)
         if inputs:
-            self.inputs |= await self.deps.loader.inputs(self.connection, inputs)
+            self.inputs |= await self.deps.loader.inputs(self.held.connection, inputs)
 
-    def _keep_and_begin(self, entries: Sequence[Entry]) -> None:
+    def _keep_outputs(self, entries: Sequence[Entry]) -> None:
+        """Has outputs at hand for the decisions that follow, which come before they are written."""
+        for entry in entries:
+            if entry.step is not None and "output" in entry.row:
+                self.folded.outputs[entry.step] = entry.row["output"]
+
+    def _begin_handlers(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             if entry.step is None:
                 continue
-            if "output" in entry.row:
-                self.folded.outputs[entry.step] = entry.row["output"]
             if entry.kind == kinds.STEP_STARTED and entry.step in self.state.steps:
                 step = self.state.steps[entry.step]
                 node = self.graph.nodes[step.node]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from adapter.settings import Settings
 
 AGAIN_FIRST = 5.0
@@ -49,6 +51,9 @@ FROM marked m JOIN {instances} i ON i.id = m.instance_id GROUP BY i.ulid"""
         self._starts = pick.format(where=fresh.format(is_start="="), **tables)
         self._pokes = pick.format(where=fresh.format(is_start="<>"), **tables)
         self._again = pick.format(where=again, **tables)
+        self._release = f"""
+UPDATE {names.inbox} b SET poked_at = NULL WHERE b.applied_at IS NULL AND b.instance_id IN (
+  SELECT i.id FROM {names.instances} i WHERE i.ulid = ANY ($1::bpchar[]))"""
         self._due = f"""
 SELECT i.ulid FROM {names.instances} i WHERE i.id IN (
   SELECT w.instance_id FROM {names.waits} w
@@ -75,6 +80,10 @@ SELECT i.ulid FROM {names.instances} i WHERE i.id IN (
     async def claim_again(self, connection: Any, limit: int) -> list[Claim]:
         """Marks rows again whose poke led to nothing."""
         return self._claims(await connection.fetch(self._again, limit))
+
+    async def release(self, connection: Any, ulids: Sequence[str]) -> None:
+        """Takes the marks back from instances that nobody could be told of."""
+        await connection.execute(self._release, list(ulids))
 
     async def overdue(self, connection: Any, limit: int) -> list[str]:
         """Instances with something due for ten seconds; the caller holds the sweep's lock."""
