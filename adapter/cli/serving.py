@@ -34,6 +34,8 @@ def set_up_logging(level: str) -> None:
         raise InvalidInput(
             f"--log-level takes {', '.join(_LEVELS)}, not {level!r:.80}", code="usage"
         )
+    for chatty in ("alembic", "temporalio"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )

@@ -12,6 +12,7 @@ together or not at all.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from adapter.errors import Misconfigured
 from adapter.execution.registry import Registry, default_registry
 from adapter.graph.validation import Finding, validate
-from adapter.records.connecting import make_database
+from adapter.records.connecting import make_database, verify_choice
 from adapter.services import emitting, publishing, reading, starting
 from adapter.services.awaiting import wait_for_end
 from adapter.services.faults import database_faults
@@ -58,6 +59,7 @@ class Almanac:
         self.settings = Settings() if settings is None else settings
         self.registry = registry
         self._engine: Engine | None = None
+        self._process = 0
         self._closed = False
         self._lock = threading.Lock()
 
@@ -291,8 +293,18 @@ class Almanac:
         with self._lock:
             if self._closed:
                 raise Misconfigured("this Almanac was closed; make another one", code="closed")
+            if self._engine is not None and self._process != os.getpid():
+                # The sockets are the parent's, which goes on to use them.
+                self._engine.dispose(close=False)
+                self._engine = None
             if self._engine is None:
-                self._engine = make_database(self.settings)
+                engine = make_database(self.settings)
+                try:
+                    verify_choice(engine, self.settings)
+                except BaseException:
+                    engine.dispose()
+                    raise
+                self._engine, self._process = engine, os.getpid()
             return self._engine
 
     def _url(self) -> str:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine, create_engine, text
 
 from adapter.errors import Misconfigured
+from adapter.records.choice import STAMPS_QUERY, SchemaChoice, verify_stamps
 from adapter.records.urls import sqlalchemy_url
 
 if TYPE_CHECKING:
@@ -65,3 +66,18 @@ def make_database(settings: Settings, *, pool_size: int = 5) -> Engine:
         pool_size=pool_size,
         pool_timeout=POOL_TIMEOUT,
     )
+
+
+def verify_choice(database: Engine, settings: Settings) -> None:
+    """Checks that a database has Almanac's tables, made with these names and key types.
+
+    Raises:
+        Misconfigured: It has none (``not_migrated``), or was made with others.
+    """
+    with database.connect() as connection:
+        stamps = [tuple(row) for row in connection.execute(text(STAMPS_QUERY))]
+    if not verify_stamps(stamps, SchemaChoice.of(settings)):
+        raise Misconfigured(
+            "the database has no Almanac tables yet; run `almanac migrate` first",
+            code="not_migrated",
+        )

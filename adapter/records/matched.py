@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from adapter.settings import Settings
 
 
+LOOK_AHEAD = 5
+"""Batches that one matcher looks over for events that other matchers have not locked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hook:
     """An event that may start an instance of a version; ``conditional`` says that it depends."""
@@ -52,12 +56,22 @@ class Matched:
         digests = digests_of(
             names.event_fields, key="t.key", payload="t.payload", when="r.epoch > t.epoch"
         )
-        # A nested loop over the waits' digest index, whatever the statistics say: OFFSET 0 keeps
-        # the planner from reading all waits of a table that it believes to be small.
+        # Statistics never know a burst of events, so nothing here is left to them: unmatched
+        # events are found one by one along their index (a plain ORDER BY would sort all of them
+        # for each batch), and OFFSET 0 keeps waits and instances from being read as a whole.
         self._match = text(f"""
-WITH taken AS MATERIALIZED (
-  SELECT id, key, owner_scope, payload, digests, epoch FROM {names.events}
-  WHERE matched_at IS NULL ORDER BY id LIMIT CAST(:most AS integer) FOR UPDATE SKIP LOCKED),
+WITH RECURSIVE next AS (
+  (SELECT id FROM {names.events} WHERE matched_at IS NULL ORDER BY id LIMIT 1)
+  UNION ALL
+  SELECT (SELECT e.id FROM {names.events} e WHERE e.matched_at IS NULL AND e.id > next.id
+    ORDER BY e.id LIMIT 1)
+  FROM next WHERE next.id IS NOT NULL),
+taken AS MATERIALIZED (
+  SELECT e.* FROM (SELECT id FROM next LIMIT {LOOK_AHEAD} * CAST(:most AS integer)) AS c
+  CROSS JOIN LATERAL (
+    SELECT id, key, owner_scope, payload, digests, epoch FROM {names.events}
+    WHERE id = c.id AND matched_at IS NULL OFFSET 0 FOR UPDATE SKIP LOCKED) AS e
+  LIMIT CAST(:most AS integer)),
 known AS MATERIALIZED (
   SELECT k.key, max(f.epoch) AS epoch FROM (SELECT DISTINCT key FROM taken) k
   JOIN {names.event_fields} f ON f.event_key = k.key GROUP BY k.key),
@@ -72,7 +86,9 @@ fitting AS (
     SELECT id, instance_id FROM {names.waits}
     WHERE {EVENT_WAIT_DIGEST} = g.digest AND {PENDING_EVENT_WAIT}
       AND event_key = e.key AND match <@ e.payload OFFSET 0) AS w
-  JOIN {names.instances} i ON i.id = w.instance_id
+  CROSS JOIN LATERAL (
+    SELECT status, owner_type, owner_id FROM {names.instances}
+    WHERE id = w.instance_id OFFSET 0) AS i
   WHERE i.status NOT IN ('completed', 'failed', 'cancelled')
     AND (e.owner_scope = '*'
       OR e.owner_scope = coalesce(i.owner_type || ':' || i.owner_id::text, '*'))

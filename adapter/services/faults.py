@@ -41,10 +41,13 @@ _BY_STATE: Final[dict[str, tuple[type[AlmanacError], str, str]]] = {
         "the database's tables are those of another version; run `almanac migrate`",
     ),
     "42501": (Misconfigured, "permission_denied", "the database user may not do that"),
-    "42804": (
-        Misconfigured,
-        "misconfigured",
-        "the key types of the settings are not those that the database was migrated with",
+    **dict.fromkeys(
+        ("42804", "42846", "42883"),
+        (
+            Misconfigured,
+            "misconfigured",
+            "the key types of the settings are not those that the database was migrated with",
+        ),
     ),
     "25006": (
         Unavailable,

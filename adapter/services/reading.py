@@ -235,7 +235,7 @@ def _edge(row: Row[Any], document: dict[str, Any]) -> EdgeView:
         outcome=row.outcome,
         to=edge.get("to"),
         by=edge.get("by") or "none",
-        why=why(document, edge, row.outcome),
+        why=why(document, row.node_id, edge, row.outcome),
     )
 
 

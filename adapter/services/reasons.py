@@ -12,23 +12,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def why(document: Mapping[str, Any], edge: Mapping[str, Any], outcome: str | None) -> str:
+def why(
+    document: Mapping[str, Any], node: str | None, edge: Mapping[str, Any], outcome: str | None
+) -> str:
     """Returns why an edge was taken, in the words of the document.
 
     Args:
         document: The published document.
+        node: The node that it leaves.
         edge: ``to``, ``by`` and ``index`` as the journal has them.
         outcome: The outcome of the step that it leaves.
     """
     by, index = edge.get("by"), edge.get("index")
     edges = document.get("edges") or []
+    leaving = sum(1 for other in edges if other.get("from") == node)
     written = edges[index] if isinstance(index, int) and 0 <= index < len(edges) else {}
     if by == "outcome":
         return f"the outcome was {json.dumps(written.get('on', outcome), ensure_ascii=False)}"
     if by == "condition":
         return f"its condition held: {_condition(written.get('when'))}"
     if by == "plain":
-        return "no other edge fitted, so the plain one was taken"
+        return "the only edge" if leaving == 1 else "no other edge fitted: the plain one"
+    if not leaving:
+        return "nothing comes after it"
     return f"no edge fits outcome {json.dumps(outcome, ensure_ascii=False)}; the line ends here"
 
 
@@ -61,7 +67,19 @@ def _wait(wait: WaitView) -> str:
 
 
 def _condition(value: Any) -> str:
-    return value if isinstance(value, str) else _text(value)
+    """A condition as a reader would say it; what is none is given as JSON."""
+    match value:
+        case str():
+            return value
+        case {"all": list(parts)}:
+            return f"({' and '.join(map(_condition, parts))})"
+        case {"any": list(parts)}:
+            return f"({' or '.join(map(_condition, parts))})"
+        case {"not": part}:
+            return f"not {_condition(part)}"
+        case {"field": field, "op": op}:
+            return f"{field} {op} {_text(value.get('value', True))}"
+    return _text(value)
 
 
 def _text(value: Any) -> str:

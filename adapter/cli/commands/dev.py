@@ -81,9 +81,10 @@ def _migrate(settings: Settings) -> None:
 
 
 def _write(path: Path, environment: dict[str, str]) -> None:
-    path.write_text(
-        "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment.items())
-    )
+    lines = (f"export {name}={shlex.quote(value)}\n" for name, value in environment.items())
+    # It holds the passwords of the servers.
+    path.touch(mode=0o600)
+    path.write_text("".join(lines))
 
 
 def _print(environment: dict[str, str], console_url: str | None, *, as_json: bool) -> None:

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from adapter.errors import InvalidInput, NotFound
+from tests.services.graphs import document, waiting
+from tests.services.turns import take_turns
+
+if TYPE_CHECKING:
+    from adapter.client.almanac import Almanac
+    from tests.services.conftest import Rows
+
+UNKNOWN = "01JZ8X0V5M6T3C2R9Q4K7W1N8B"
+
+
+def deciding() -> dict[str, Any]:
+    over = {"field": "trigger.amount", "op": "gt", "value": 100}
+    return document(
+        nodes=[
+            {"id": "begin", "type": "trigger", "config": {"type": "manual"}},
+            {"id": "check", "type": "action", "config": {
+                "action": "permits.check", "input": {"case": "${ trigger.case }"}}},
+            {"id": "size", "type": "decision"},
+            {"id": "kind", "type": "decision", "config": {"on": "${ trigger.kind }"}},
+            {"id": "move", "type": "wait", "config": {
+                "event": "permits.moved", "match": {"case": "${ trigger.case }"},
+                "timeout": "P3D", "condition": "event.n > 1"}},
+            {"id": "done", "type": "end"},
+        ],
+        edges=[
+            {"from": "begin", "to": "check"},
+            {"from": "check", "to": "size"},
+            {"from": "size", "to": "kind", "when": over},
+            {"from": "size", "to": "done"},
+            {"from": "kind", "to": "move", "on": "fast"},
+            {"from": "kind", "to": "done"},
+            {"from": "move", "to": "done", "on": "success"},
+        ],
+    )  # fmt: skip
+
+
+def run(almanac: Almanac, payload: Any) -> str:
+    started = almanac.start("permits", payload)
+    take_turns(almanac.settings, started.ulid, registry=almanac.registry)
+    return started.ulid
+
+
+def test_an_instance_is_shown_with_every_step_in_order(almanac: Almanac) -> None:
+    almanac.publish(deciding())
+
+    view = almanac.show(run(almanac, {"case": "A", "amount": 200, "kind": "slow"}))
+
+    assert (view.status, view.ended, view.current_node) == ("completed", True, "done")
+    assert [(step.node, step.type, step.status, step.outcome) for step in view.steps] == [
+        ("begin", "trigger", "succeeded", "success"),
+        ("check", "action", "succeeded", "success"),
+        ("size", "decision", "succeeded", "success"),
+        ("kind", "decision", "succeeded", "slow"),
+        ("done", "end", "succeeded", "success"),
+    ]
+    assert (view.steps[1].input, view.steps[1].output) == ({"case": "A"}, True)
+    assert view.waiting_for == ()
+    assert view.failure is None
+
+
+def test_every_edge_tells_why_it_was_taken(almanac: Almanac) -> None:
+    almanac.publish(deciding())
+
+    fast = almanac.show(run(almanac, {"case": "A", "amount": 200, "kind": "fast"}))
+    small = almanac.show(run(almanac, {"case": "B", "amount": 5, "kind": "fast"}))
+
+    assert [(edge.node, edge.to, edge.by, edge.why) for edge in fast.edges] == [
+        ("begin", "check", "plain", "the only edge"),
+        ("check", "size", "plain", "the only edge"),
+        ("size", "kind", "condition", "its condition held: trigger.amount gt 100"),
+        ("kind", "move", "outcome", 'the outcome was "fast"'),
+    ]  # fmt: skip
+    assert [(edge.node, edge.to, edge.why) for edge in small.edges[2:]] == [
+        ("size", "done", "no other edge fitted: the plain one"),
+        ("done", None, "nothing comes after it"),
+    ]
+    assert [edge.seq for edge in fast.edges] == sorted(edge.seq for edge in fast.edges)
+
+
+def test_an_instance_tells_what_it_waits_for(almanac: Almanac) -> None:
+    almanac.publish(deciding())
+    pending = almanac.start("permits", {})
+
+    view = almanac.show(run(almanac, {"case": "A", "amount": 200, "kind": "fast"}))
+
+    (wait,) = view.waits
+    assert wait.due_at is not None
+    assert wait.due_at > wait.opened_at
+    until = wait.due_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert view.waiting_for == (
+        f'event permits.moved with {{"case": "A"}} where event.n > 1 until {until} (move)',
+    )
+    assert almanac.show(pending.ulid).waiting_for == ("a worker that begins it",)
+
+
+def test_a_failure_is_shown_with_its_code_and_node(almanac: Almanac) -> None:
+    almanac.publish(deciding())
+
+    view = almanac.show(run(almanac, {"amount": 1, "kind": "fast"}))
+
+    assert view.status == "failed"
+    assert view.failure is not None
+    assert (view.failure.code, view.failure.node) == ("expression_failed", "check")
+    assert view.failure.message
+    assert view.waiting_for == ()
+
+
+def test_the_json_of_an_instance_has_everything(almanac: Almanac) -> None:
+    almanac.publish(deciding())
+
+    made = almanac.show(run(almanac, {"case": "A", "amount": 1})).as_json()
+
+    assert made["key"] == "permits"
+    assert made["steps"][1]["output"] is True
+    assert made["edges"][0]["why"] == "the only edge"
+    assert made["created_at"].endswith("Z")
+
+
+def test_the_newest_parts_are_shown_of_a_long_one(almanac: Almanac) -> None:
+    almanac.publish(deciding())
+    ulid = run(almanac, {"case": "A", "amount": 200, "kind": "fast"})
+
+    view = almanac.show(ulid, most=2)
+
+    assert [step.node for step in view.steps] == ["kind", "move"]
+    assert [edge.node for edge in view.edges] == ["size", "kind"]
+
+
+def test_a_version_that_was_replaced_still_explains_its_instances(almanac: Almanac) -> None:
+    almanac.publish(deciding())
+    ulid = run(almanac, {"case": "A", "amount": 200, "kind": "fast"})
+    almanac.publish(document())
+
+    assert almanac.show(ulid).edges[3].why == 'the outcome was "fast"'
+
+
+@pytest.mark.parametrize("ulid", ["", "abc", UNKNOWN[:-1], "\0" * 26, None, 7])
+def test_what_is_no_ulid_is_refused(almanac: Almanac, ulid: Any) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        almanac.show(ulid)
+
+    assert refused.value.code == "invalid_ulid"
+
+
+def test_an_unknown_ulid_is_not_found(almanac: Almanac) -> None:
+    for look in (almanac.show, almanac.wait):
+        with pytest.raises(NotFound) as refused:
+            look(UNKNOWN)
+        assert refused.value.code == "instance_not_found"
+
+
+def test_pages_lead_through_all_instances_newest_first(almanac: Almanac) -> None:
+    almanac.publish(document())
+    started = [one.ulid for one in almanac.start_many("permits", [{}] * 7)]
+
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page = almanac.list(limit=3, cursor=cursor)
+        seen += [one.ulid for one in page.items]
+        if page.next is None:
+            break
+        cursor = page.next
+
+    assert seen == started[::-1]
+    assert almanac.list(limit=7).next is None
+
+
+def test_filters_narrow_the_list(almanac: Almanac, rows: Rows) -> None:
+    almanac.publish(document())
+    almanac.publish(document("orders"))
+    permit = almanac.start("permits", owner=("team", 1), subject=("permit", 5)).ulid
+    other = almanac.start("permits", owner=("team", 2)).ulid
+    order = almanac.start("orders").ulid
+    rows("UPDATE workflow_instances SET created_at = now() - interval '2 days' WHERE ulid = %s",
+         order)  # fmt: skip
+    rows("UPDATE workflow_instances SET status = 'failed', failure_code = 'step_failed',"
+         " failure_message = 'no', failed_node_id = 'n' WHERE ulid = %s", other)  # fmt: skip
+
+    def found(**filters: Any) -> set[str]:
+        return {one.ulid for one in almanac.list(**filters).items}
+
+    assert found() == {permit, other, order}
+    assert found(key="permits") == {permit, other}
+    assert found(key="nothing") == set()
+    assert found(status="failed") == {other}
+    assert found(owner=("team", 1)) == {permit}
+    assert found(subject=("permit", 5)) == {permit}
+    assert found(since=datetime.now(UTC) - timedelta(days=1)) == {permit, other}
+    assert found(key="permits", owner=("team", 2), status="failed") == {other}
+    (failed,) = almanac.list(status="failed").items
+    assert failed.failure is not None
+    assert (failed.failure.code, failed.failure.node) == ("step_failed", "n")
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"status": "done"},
+        {"since": datetime(2026, 1, 1)},  # noqa: DTZ001  (what is to be refused)
+        {"limit": 0},
+        {"limit": 1_001},
+        {"cursor": "abc"},
+        {"key": "a\0"},
+    ],
+)
+def test_filters_that_cannot_be_are_refused(almanac: Almanac, filters: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        almanac.list(**filters)
+
+    assert refused.value.code == "invalid_filter"
+
+
+def test_a_condition_is_told_as_one_would_say_it(almanac: Almanac) -> None:
+    over = {"field": "event.n", "op": "gt", "value": 1}
+    condition = {"any": [over, {"not": {"field": "event.to", "op": "eq", "value": "x"}}]}
+    almanac.publish(waiting(condition=condition))
+
+    view = almanac.show(run(almanac, {}))
+
+    assert view.waiting_for == (
+        'event permits.moved where (event.n gt 1 or not event.to eq "x") (move)',
+    )
