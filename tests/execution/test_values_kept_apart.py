@@ -22,7 +22,7 @@ async def test_a_handler_that_changes_its_input_changes_its_own_copy(runtime: Ru
         rest["more"]["seen"] = True
         return [row["seen"], len(rows)]
 
-    constant = {"row": {}, "rows": [], "more": {}}
+    constant: dict[str, Any] = {"row": {}, "rows": [], "more": {}}
     given = {"row": "${ trigger }", "rows": "${ state.rows }", "more": "${ trigger.more }"}
     document = chain(
         {"id": "set", "type": "set", "config": {"values": {"rows": []}}},

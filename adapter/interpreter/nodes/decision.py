@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adapter.graph.expressions import EvaluationFailed
 from adapter.interpreter.entries import SUCCESS
@@ -19,25 +19,24 @@ MAX_OUTCOME = 32
 
 def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     """Evaluates ``on`` if there is one; its text is the outcome."""
+    config: Any = node.config
     outcome = SUCCESS
     try:
-        value = draft.render(node).get("on")
+        if config.on is not None:
+            outcome = _outcome(node.id, draft.render(node)["on"])
     except EvaluationFailed as error:
         fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
         return
-    if value is not None:
-        outcome = _as_outcome(value)
-        if not 0 < len(outcome) <= MAX_OUTCOME:
-            message = (
-                f"decision {node.id!r}: `on` gave {outcome[:80]!r};"
-                f" an outcome has 1 to {MAX_OUTCOME} characters"
-            )
-            fail_at_once(draft, node, visit, Failure("expression_failed", message, retryable=False))
-            return
     pass_through(draft, node, visit, outcome=outcome)
 
 
-def _as_outcome(value: object) -> str:
+def _outcome(node: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else str(value)
+    text = str(value) if isinstance(value, str | int | float) else ""
+    if not 0 < len(text) <= MAX_OUTCOME:
+        raise EvaluationFailed(
+            f"decision {node!r}: `on` gave {value!r:.80}; an outcome is a text of 1 to"
+            f" {MAX_OUTCOME} characters, a number or a boolean"
+        )
+    return text
