@@ -28,6 +28,7 @@ class Folded:
         outputs: Outputs of finished step runs that were at hand.
         looked: Waits for which stored events were looked for after they had been committed.
         stored: Events found ahead of the waits that will take them, by event key and match.
+        cut: Keys of ``stored`` whose last page was full: there may be more events beyond.
         snapshot_seq: Where the last snapshot entry stands, as far as this process knows.
     """
 
@@ -35,6 +36,7 @@ class Folded:
     outputs: dict[Key, Any] = field(default_factory=dict)
     looked: set[Key] = field(default_factory=set)
     stored: dict[Any, list[StoredEvent]] = field(default_factory=dict)
+    cut: set[Any] = field(default_factory=set)
     snapshot_seq: int = 0
 
     def stored_for(self, wait: Wait) -> Sequence[StoredEvent]:
@@ -53,6 +55,7 @@ class Folded:
                 self.stored[key] = left
             else:
                 del self.stored[key]
+                self.cut.discard(key)
 
 
 def wait_key(wait: Wait) -> Any:

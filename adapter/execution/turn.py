@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from adapter.execution.cache import Folded, wait_key
+from adapter.execution.cache import Folded
 from adapter.execution.calls import Calls
 from adapter.execution.held import Held
+from adapter.execution.looking import Looking
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.apply import fold
 from adapter.interpreter.decide import Decision, decide
@@ -125,12 +126,7 @@ class _Turn:
     async def run(self) -> TurnResult:
         inbox = await self._load()
         events: list[Event] = [*inbox, TakeOver(await self._gone()), Tick()]
-        if any(wait.event is not None for wait in self.state.waits.values()):
-            fresh = {w for w, wait in self.state.waits.items() if w not in self.folded.looked}
-            stale = (
-                {w for w in self.state.waits} if any(a.kind == "event" for a in inbox) else set()
-            )
-            await self._look(fresh | stale)
+        await self._look()
         try:
             await self._go_on(events)
         except Superseded:
@@ -145,16 +141,8 @@ class _Turn:
             wrote, more = await self._advance(events)
             events = []
             if more:
-                inbox = await self._load(again=True)
-                events += inbox
-                if any(arrived.kind == "event" for arrived in inbox):
-                    self.folded.looked.clear()
-            fresh = {
-                key
-                for key, wait in self.state.waits.items()
-                if wait.event is not None and key not in self.folded.looked
-            }
-            found = bool(fresh) and await self._look(fresh)
+                events += await self._load(again=True)
+            found = await self._look() or (not events and await self._look_further())
             if not events and not found and self.calls:
                 events += await self._results()
             if not events and not found and not (wrote and self._may_go_on()):
@@ -214,6 +202,8 @@ class _Turn:
             if entry.kind == kinds.SNAPSHOT:
                 self.folded.snapshot_seq = seq
         self.folded.state = fold(loaded.entries, self.folded.state)
+        if any(arrived.kind == "event" for arrived in loaded.inbox):
+            self.folded.looked.clear()
         self.loaded = loaded
         self.clock = (loaded.now, time.monotonic())
         self.graph = await self.deps.graphs.get(self.held.connection, loaded.version)
@@ -234,26 +224,16 @@ class _Turn:
             return frozenset()
         return await self.deps.workers.gone(self.held.connection, workers)
 
-    async def _look(self, waits: set[Key]) -> bool:
-        """Looks for stored events for the waits; True when something new was found."""
-        found = False
-        for key in waits:
-            wait = self.state.waits.get(key)
-            if wait is None or wait.event is None:
-                continue
-            events = await self.deps.looker.look(
-                self.held.connection,
-                wait,
-                accept_from=self.state.accept_from,
-                consumed=self.state.consumed,
-                owner_scope=self.loaded.owner_scope,
-            )
-            self.folded.looked.add(key)
-            known = self.folded.stored.get(wait_key(wait), [])
-            if len(events) > len(known) or {e.id for e in events} - {e.id for e in known}:
-                self.folded.stored[wait_key(wait)] = events
-                found = True
-        return found
+    async def _look(self) -> bool:
+        """Looks for stored events for waits that are new; True when something was found."""
+        return await self._looking().fresh(self.held.connection)
+
+    async def _look_further(self) -> bool:
+        """Looks beyond the events that open waits have turned down."""
+        return await self._looking().further(self.held.connection)
+
+    def _looking(self) -> Looking:
+        return Looking(self.deps.looker, self.folded, self.loaded.owner_scope)
 
     async def _advance(self, events: Sequence[Event]) -> tuple[bool, bool]:
         """Decides on the events, appends, begins handlers.
