@@ -20,7 +20,7 @@ from adapter.errors import AlmanacError
 from examples.permits.cases import Cases
 from examples.permits.log import read_log
 from examples.permits.make_sample import CLOSING, NAME, SAMPLE
-from examples.permits.reports import read_reports, show
+from examples.permits.reporting import read_reports, show
 from examples.permits.running import Outcome, replay
 from examples.permits.stage import Stage, stage
 from temporal_workflows.exiting import leave

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from adapter.errors import InvalidInput
 
@@ -88,7 +88,7 @@ def _opened(path: Path) -> Iterator[IO[str]]:
         raise InvalidLog(f"The log {path} cannot be opened: {error.strerror or error}.") from error
     with raw:
         packed = raw.peek(2)[:2] == _GZIP
-        content: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw
+        content = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if packed else raw)
         # csv wants the line ends as they are; utf-8-sig drops a byte order mark
         yield io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
 

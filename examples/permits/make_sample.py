@@ -74,7 +74,7 @@ def main() -> None:
     with SAMPLE.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*COLUMNS, "channel"])
-        writer.writerows(sorted(sample_rows(), key=lambda row: (row[2], row[0])))
+        writer.writerows(sample_rows())
     GRAPH.write_text(graph_text(), encoding="utf-8")
 
 
@@ -85,8 +85,12 @@ def graph_text() -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def sample_rows() -> Iterator[tuple[str, str, str, str, str]]:
-    """The rows of all cases that had happened when the log was taken."""
+def sample_rows() -> list[tuple[str, ...]]:
+    """What had happened in all cases when the log was taken, by time."""
+    return sorted(_happened(), key=lambda row: (row[2], row[0]))
+
+
+def _happened() -> Iterator[tuple[str, ...]]:
     # random() alone: its sequence is the same in every version of Python
     chance = random.Random(2025)
     for number in range(CASES):

@@ -90,13 +90,14 @@ def replay(
             left_open=left_open,
             tell=lambda: show(look().handled),
         )
-        console.log(f"all is started and emitted after {time.monotonic() - began:.1f} s")
+        stage.say(f"all is started and emitted after {time.monotonic() - began:.1f} s")
         in_log = cases.follows()
         end = watch.wait_for_end(
             look,
             lambda progress: show(progress.handled),
             rows=cases.events,
             closing=cases.count - len(left_open),
+            advice=stage.advice,
         )
         in_tables = follows_in_tables(connection, tables, run, derived.nodes)
     if end.failure is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,12 +13,13 @@ from adapter.settings import Settings
 from examples.permits import actions as actions  # registers permits.record
 from examples.permits.derive import step_runs
 from examples.permits.workers import Worker, workers
-from temporal_workflows.dev.stack import Stack
+from temporal_workflows.dev.stack import VARIABLES, Stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from examples.permits.cases import Cases
+    from temporal_workflows.dev.stack import Piece
 
 MAX_STEPS = 99_999
 MAX_GRAPH_BYTES = 4 * 1024 * 1024
@@ -30,11 +32,18 @@ class Stage:
     almanac: Almanac
     settings: Settings
     workers: list[Worker]
+    say: Callable[[str], object]
 
     def check(self) -> None:
         """Raises ``Unavailable`` if a worker has ended: there is no use in waiting then."""
         for worker in self.workers:
             worker.check()
+
+    def advice(self) -> str:
+        """What may help when no case moves."""
+        if self.workers:
+            return self.workers[0].last_words()
+        return "Does a worker run that has the action permits.record?"
 
 
 @contextmanager
@@ -54,11 +63,9 @@ def stage(
     Raises:
         InvalidInput: The log does not fit into what an instance may be.
     """
-    servers = Stack.from_environment(("postgres", "temporal"), durable=False)
-    if database_url:
-        servers.addresses["postgres"] = database_url
-    if temporal_address:
-        servers.addresses["temporal"] = temporal_address
+    named: dict[Piece, str | None] = {"postgres": database_url, "temporal": temporal_address}
+    environ = {**os.environ, **{VARIABLES[piece]: at for piece, at in named.items() if at}}
+    servers = Stack.from_environment("postgres", "temporal", durable=False, environ=environ)
     with ExitStack() as running:
         say("starting PostgreSQL and Temporal")
         running.enter_context(servers)
@@ -71,7 +78,8 @@ def stage(
             "ALMANAC_LIMITS__MAX_STEPS": str(settings.limits.max_steps),
         }
         say(f"starting {worker_count} worker{'' if worker_count == 1 else 's'}")
-        yield Stage(almanac, settings, running.enter_context(workers(worker_count, environment)))
+        started = running.enter_context(workers(worker_count, environment))
+        yield Stage(almanac, settings, started, say)
 
 
 def settings_for(environment: Mapping[str, str], cases: Cases) -> Settings:

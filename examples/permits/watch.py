@@ -67,6 +67,7 @@ def wait_for_end(
     *,
     rows: int,
     closing: int,
+    advice: Callable[[], str],
     patience: float = PATIENCE,
 ) -> Progress:
     """Looks again and again until the cases are over.
@@ -76,6 +77,7 @@ def wait_for_end(
         tell: Is told each progress.
         rows: Rows in all.
         closing: Cases that are to end; others end by waiting for a row that never comes.
+        advice: What may help when nothing moves.
         patience: Seconds without progress that are borne.
 
     Raises:
@@ -93,6 +95,5 @@ def wait_for_end(
         elif time.monotonic() - moved_at > patience:
             raise Unavailable(
                 f"Nothing has moved for {patience:g} seconds: {seen.handled} of {rows} rows are "
-                f"handled, {seen.ended} of {closing} cases are over. Does a worker run that has "
-                "the action permits.record?"
+                f"handled, {seen.ended} of {closing} cases are over. {advice()}"
             )

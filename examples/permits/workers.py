@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
+from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 GRACE = 15
 _TAIL = 2_000
+_ALMANAC = "from adapter.cli.main import run; run()"
 
 
 class Worker:
@@ -37,8 +39,14 @@ class Worker:
         """
         code = self._process.poll()
         if code is not None:
-            tail = self._log.read_text(errors="replace")[-_TAIL:].strip() or "(nothing)"
-            raise Unavailable(f"The worker has ended with code {code}. Its last words:\n{tail}")
+            raise Unavailable(f"A worker has ended with code {code}. {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of what it wrote."""
+        with self._log.open("rb") as log:
+            log.seek(max(0, log.seek(0, SEEK_END) - _TAIL))
+            tail = log.read().decode(errors="replace").strip()
+        return f"The end of its log:\n{tail or '(nothing)'}"
 
 
 @contextmanager
@@ -59,8 +67,7 @@ def workers(count: int, environment: Mapping[str, str]) -> Iterator[list[Worker]
 
 @contextmanager
 def _worker(log: Path, environment: Mapping[str, str]) -> Iterator[Worker]:
-    command = [sys.executable, "-m", "adapter.cli.main", "worker"]
-    command += ["--import", "examples.permits.actions"]
+    command = [sys.executable, "-c", _ALMANAC, "worker", "--import", "examples.permits.actions"]
     terms = [str(int(signal.SIGTERM)), str(GRACE), ""]
     with log.open("wb") as output:
         # the keeper ends the worker even if this process is killed
