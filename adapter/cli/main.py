@@ -27,7 +27,6 @@ from adapter.cli.opening import Globals
 
 app = typer.Typer(
     name="almanac",
-    help="Published workflow graphs that run on Temporal and record every transition in SQL.",
     epilog="Exit codes: 0 done, 1 defect, 2 invalid input, 3 not found, 4 conflict, 5 unavailable, "
     "6 misconfigured, 7 the instance ended badly, 130 interrupted.",
     no_args_is_help=True,
@@ -116,7 +115,7 @@ def run() -> None:
 
 def _usage(error: Any, given: list[str], *, as_json: bool) -> int:
     if not given:
-        sys.stdout.write(error.ctx.get_help() + "\n")
+        # Typer has printed the help by itself.
         return 0
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "almanac"

@@ -9,7 +9,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from adapter.cli.output import stderr
-from adapter.errors import InvalidInput, Misconfigured, Unavailable
+from adapter.errors import AlmanacError, InvalidInput, Misconfigured, Unavailable
 from adapter.execution.registry import default_registry
 
 if TYPE_CHECKING:
@@ -107,14 +107,15 @@ async def _serve(settings: Settings) -> None:
 
 
 async def _connect(settings: Settings) -> Any:
-    from temporalio.service import RPCError
-
     from temporal_workflows.worker import connect
 
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
             return await connect(settings)
-    except (RPCError, RuntimeError, TimeoutError) as error:
+    except AlmanacError:
+        raise
+    except Exception as error:
+        # Temporal's client raises what it likes; all of it means that it is not connected.
         told = str(error) or f"no answer within {CONNECT_TIMEOUT:g} s"
         raise Unavailable(
             f"Temporal cannot be reached at {settings.temporal_address}: {told}",

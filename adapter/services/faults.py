@@ -12,7 +12,7 @@ from adapter.errors import AlmanacError, InvalidInput, Misconfigured, Unavailabl
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BY_STATE: Final[dict[str, tuple[type[AlmanacError], str, str]]] = {
+FAULTS: Final[dict[str, tuple[type[AlmanacError], str, str]]] = {
     "57014": (
         Unavailable,
         "database_timeout",
@@ -60,6 +60,7 @@ _BY_STATE: Final[dict[str, tuple[type[AlmanacError], str, str]]] = {
         "the transaction that was passed has failed before; roll it back and begin another",
     ),
 }
+"""What each SQLSTATE becomes: class, code, message."""
 
 
 @contextmanager
@@ -85,8 +86,8 @@ def database_faults() -> Iterator[None]:
 def _translated(error: exc.DBAPIError) -> Exception:
     state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
     told = str(error.orig).strip().split("\n")[0]
-    if state in _BY_STATE:
-        kind, code, message = _BY_STATE[state]
+    if state in FAULTS:
+        kind, code, message = FAULTS[state]
         return kind(f"{message} ({told})", code=code, sqlstate=state)
     lost = state is None or state[:2] in ("08", "53", "57") or error.connection_invalidated
     if lost and isinstance(error, exc.OperationalError | exc.InterfaceError | exc.InternalError):

@@ -46,8 +46,8 @@ def test_a_first_publication_writes_definition_and_version_at_once(
     assert version["trigger"] == {"type": "manual"}
     assert version["settings"] == {"actor_mode": "system"}
     assert version["published_at"] is not None
-    columns = ("number", "status", "schema_version", "trigger_type", "trigger_key", "actor_mode")
-    assert tuple(version[column] for column in columns) == (
+    more = ("number", "status", "schema_version", "trigger_type", "trigger_key", "actor_mode")
+    assert tuple(version[column] for column in more) == (
         1,
         "published",
         SCHEMA,

@@ -41,8 +41,8 @@ def command(
             [{"file": f, "valid": f not in bad, "findings": listed} for f, listed in found.items()]
         )
     else:
-        for file, findings in found.items():
-            _print(file, findings, valid=file not in bad)
+        for file, listed in found.items():
+            _print(file, listed, valid=file not in bad)
     raise typer.Exit(USAGE if bad else 0)
 
 
