@@ -1,0 +1,1 @@
+"""Almanac measured beside its peers: run ``python -m benchmarks --help``."""

@@ -1,0 +1,26 @@
+"""The program: ``python -m benchmarks``."""
+
+from __future__ import annotations
+
+import typer
+
+from benchmarks.chains import chains
+
+app = typer.Typer(
+    name="python -m benchmarks",
+    help="Almanac measured beside its peers. Start with: python -m benchmarks chains --help",
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("chains")(chains)
+
+
+@app.callback()
+def benchmarks() -> None:
+    pass
+
+
+if __name__ == "__main__":
+    app()

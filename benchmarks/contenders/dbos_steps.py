@@ -1,0 +1,71 @@
+"""DBOS: an async workflow whose steps are recorded in PostgreSQL, in one process, as it is used.
+
+Its settings were chosen by measuring those that keep its guarantees: no ping before each use of a
+pooled connection, few executor threads (its writes are synchronous code in threads, so that more
+of them only compete for the interpreter), uvloop, no tracing, only errors in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+from dbos import DBOS, DBOSConfig
+
+from benchmarks.contenders.contract import Contender, Servers, drive
+
+if TYPE_CHECKING:
+    from benchmarks.loads import Load
+
+POOL: Final = 20
+EXECUTOR_THREADS: Final = 8
+
+
+@DBOS.step()
+async def step(n: int) -> dict[str, int]:
+    """One step of a chain."""
+    await asyncio.sleep(0)
+    return {"n": n}
+
+
+@DBOS.workflow()
+async def chain(steps: int) -> int:
+    """Runs the steps one after the other; returns the sum of their ``n``."""
+    total = 0
+    for n in range(steps):
+        total += (await step(n))["n"]
+    return total
+
+
+class Contestant(Contender):
+    """One DBOS executor; chains are started as its documentation starts them from async code."""
+
+    async def setup(self, servers: Servers) -> None:
+        tuning: dict[str, Any] = {
+            "sys_db_pool_size": POOL,
+            "db_engine_kwargs": {"pool_pre_ping": False},
+            "max_executor_threads": EXECUTOR_THREADS,
+            "enable_otlp": False,
+            "log_level": "ERROR",
+        }
+        self.facts = {"dbos": version("dbos"), "settings": tuning}
+        config: dict[str, Any] = {
+            "name": "almanac-benchmark",
+            "application_version": "1",
+            "system_database_url": servers.database_url,
+            **tuning,
+        }
+        DBOS(config=DBOSConfig(**config))
+        # on this loop, so that DBOS runs the workflows here too
+        DBOS.launch()
+
+    async def run(self, load: Load) -> float:
+        async def start_and_wait(steps: int) -> int:
+            handle = await DBOS.start_workflow_async(chain, steps)
+            return await handle.get_result()
+
+        return await drive(load, start_and_wait)
+
+    async def teardown(self) -> None:
+        await asyncio.to_thread(DBOS.destroy)
