@@ -12,8 +12,10 @@ from typing import Any
 from adapter.graph.canonical import MAX_DEPTH
 from adapter.graph.expressions import EvaluationFailed
 
-MAX_BULK = 32 * 1024 * 1024
-"""Characters and values that one rendered config may hold, at about."""
+MAX_BULK = 16 * 1024 * 1024
+"""Characters that one rendered config may hold; each value in a list or object counts as 8."""
+
+_VALUE = 8
 
 
 def bounded(node: str, value: Any) -> Any:
@@ -43,8 +45,8 @@ def _left(value: Any, levels: int, left: int) -> int:
     elif kind is list:
         items = value
     else:
-        return left - 1
-    left -= len(value)
+        return left
+    left -= _VALUE * len(value)
     if not levels:
         return -1
     for item in items:

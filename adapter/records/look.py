@@ -2,7 +2,8 @@
 
 A wait finds its events by one digest of key and match, which both sides compute in SQL, so that a
 look costs the same whatever else is stored. Events that were emitted before the wait's set of
-fields was published carry no such digest; they are told by their epoch and tested one by one.
+fields was published carry no such digest; they are told by their epoch and tested one by one, for
+equal values as the others, where ``@>`` alone would take objects and lists that hold more.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ SELECT DISTINCT ON (id) id, payload, created_at FROM (
   (SELECT e.id, e.payload, e.created_at FROM {names.events} e
    WHERE (SELECT min(o.epoch) FROM {names.events} o WHERE o.key = $1) < (SELECT epoch FROM needed)
      AND e.epoch < (SELECT epoch FROM needed) AND {wanted}
+     AND NOT EXISTS (SELECT 1 FROM jsonb_each($2::jsonb) m
+       WHERE (e.payload -> m.key) IS DISTINCT FROM m.value)
    ORDER BY e.id LIMIT {BATCH})
 ) found ORDER BY id LIMIT {BATCH}
 """

@@ -15,12 +15,14 @@ from adapter.execution.deps import TurnDeps, turn_deps
 from adapter.execution.registry import Registry
 from adapter.execution.runner import HandlerRunner
 from adapter.execution.turn import TurnResult, take_turn
-from adapter.graph.canonical import checksum
+from adapter.graph.canonical import canonical, checksum
+from adapter.records.digests import digests_of
 from adapter.records.pooling import make_pool
-from adapter.settings import Settings
+from adapter.settings import Limits, Settings, StepsInput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from datetime import datetime
 
 
 def graph(*nodes: Mapping[str, Any], edges: list[Any], key: str = "test") -> dict[str, Any]:
@@ -57,6 +59,13 @@ class Runtime:
     registry: Registry = field(default_factory=Registry)
     runners: list[HandlerRunner] = field(default_factory=list)
 
+    def limit(self, limits: Limits, *, steps_input: int | None = None) -> None:
+        """Sets limits for the processes that are made from now on."""
+        update: dict[str, Any] = {"limits": limits}
+        if steps_input is not None:
+            update["steps_input"] = StepsInput(max_bytes=steps_input)
+        self.settings = self.settings.model_copy(update=update)
+
     def process(self, **settings: Any) -> TurnDeps:
         """A worker process of its own: caches, handlers and id; settings of ``worker`` by name."""
         runner = HandlerRunner()
@@ -74,13 +83,19 @@ class Runtime:
 
     async def publish(self, document: dict[str, Any], *, actor_mode: str = "system") -> Any:
         """Writes a definition with one published version; returns the version's id."""
+        version = await self.version_of(document, actor_mode=actor_mode)
+        await self.learn(document)
+        return version
+
+    async def version_of(self, document: dict[str, Any], *, actor_mode: str = "system") -> Any:
+        """As ``publish``, but no event has heard of the fields that waits match on yet."""
         names = self.settings.tables
         definition = await self.pool.fetchval(
             f"INSERT INTO {names.definitions} (key, name, owner_scope, status)"
             " VALUES ($1, 'test', '*', 'active') RETURNING id",
             str(ULID()),
         )
-        version = await self.pool.fetchval(
+        return await self.pool.fetchval(
             f"INSERT INTO {names.versions} (definition_id, number, status, schema_version, graph,"
             " trigger, settings, trigger_type, actor_mode, checksum, published_at) VALUES ($1, 1,"
             " 'published', 'roundly.workflows.graph/v1', $2, '{}', '{}', 'manual', $4, $3,"
@@ -90,16 +105,19 @@ class Runtime:
             checksum(document),
             actor_mode,
         )
+
+    async def learn(self, document: dict[str, Any]) -> None:
+        """Writes down the fields that the document's waits match on."""
+        table = self.settings.tables.event_fields
         for node in document["nodes"]:
             if node["type"] == "wait" and "event" in node["config"]:
                 await self.pool.execute(
-                    f"INSERT INTO {names.event_fields} (event_key, epoch, fields) SELECT"
-                    " $1::varchar, coalesce(max(epoch), 0) + 1, $2::text[]"
-                    f" FROM {names.event_fields} WHERE event_key = $1 ON CONFLICT DO NOTHING",
+                    f"INSERT INTO {table} (event_key, epoch, fields) SELECT $1::varchar,"
+                    f" coalesce(max(epoch), 0) + 1, $2::text[] FROM {table}"
+                    " WHERE event_key = $1 ON CONFLICT DO NOTHING",
                     node["config"]["event"],
                     sorted(node["config"].get("match", {})),
                 )
-        return version
 
     async def start(self, version: Any, payload: Any = None, **columns: Any) -> str:
         """Writes a new instance with its start row, more of its columns by name; gives its ulid."""
@@ -124,18 +142,34 @@ class Runtime:
         """Publishes and starts."""
         return await self.start(await self.publish(document), payload)
 
-    async def emit(self, key: str, payload: dict[str, Any], connection: Any = None) -> Any:
+    async def emit(
+        self, key: str, payload: dict[str, Any], connection: Any = None, *, owner_scope: str = "*"
+    ) -> Any:
         """Writes an event as ``emit`` does; returns its id."""
         names = self.settings.tables
+        digests = digests_of(names.event_fields, key="e.key", payload="e.payload")
         return await (connection or self.pool).fetchval(
             f"INSERT INTO {names.events} (key, owner_scope, payload, epoch, digests)"
-            " SELECT $1::varchar, '*', $2::jsonb, coalesce(max(f.epoch), 0), coalesce(array_agg("
-            " md5($1 || chr(10) || (SELECT coalesce(jsonb_object_agg(n, $2::jsonb -> n), '{}')"
-            " FROM unnest(f.fields) n)::text)::uuid) FILTER (WHERE f.epoch IS NOT NULL), '{}')"
-            f" FROM {names.event_fields} f WHERE f.event_key = $1 RETURNING id",
+            " SELECT e.key, $3, e.payload, f.epoch, f.digests FROM (SELECT $1::varchar AS key,"
+            f" $2::jsonb AS payload OFFSET 0) e CROSS JOIN LATERAL ({digests}) f RETURNING id",
             key,
-            orjson.dumps(payload).decode(),
+            orjson.dumps(canonical(payload)).decode(),
+            owner_scope,
         )
+
+    async def deliver(self, ulid: str, event: Any) -> None:
+        """Writes the inbox row of an event, as matching does."""
+        names = self.settings.tables
+        await self.pool.execute(
+            f"INSERT INTO {names.inbox} (instance_id, kind, event_id)"
+            f" SELECT id, 'event', $2 FROM {names.instances} WHERE ulid = $1",
+            ulid,
+            event,
+        )
+
+    async def until(self, moment: datetime) -> None:
+        """Waits until the database's clock is past a moment."""
+        await self.pool.execute("SELECT pg_sleep_until($1::timestamptz + interval '1 ms')", moment)
 
     async def tell(self, ulid: str, kind: str, payload: Any) -> None:
         """Writes an inbox row."""

@@ -31,16 +31,17 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
 def due_time(rendered: dict[str, object], now: datetime, span: str) -> datetime | None:
     """The earlier of ``until`` and now + the duration named by ``span``; None without either.
 
+    A template that gives null is an error: it neither waits for ever nor goes on at once.
+
     Raises:
         ValueError: One of them is not what it should be.
     """
     times: list[datetime] = []
-    until, lasting = rendered.get("until"), rendered.get(span)
-    if until is not None:
-        times.append(parse_time(_text(until)))
-    if lasting is not None:
+    if "until" in rendered:
+        times.append(parse_time(_text(rendered["until"])))
+    if span in rendered:
         try:
-            times.append(now + parse_duration(_text(lasting)))
+            times.append(now + parse_duration(_text(rendered[span])))
         except OverflowError:
             times.append(datetime.max.replace(tzinfo=now.tzinfo))
     return min(times) if times else None
