@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("almanac.relay")
 
-START_BATCH = 50
+START_BATCH = 24
 POKE_BATCH = 200
-AT_ONCE = 20
+AT_ONCE = 8
 """Calls to the engine under way at once, per lane."""
 
 AGAIN_INTERVAL = 1.0
