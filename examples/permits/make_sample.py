@@ -13,7 +13,7 @@ import random
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if __name__ == "__main__":
     # run as a file, Python looks for modules beside it; ours are found from the project's root
@@ -75,14 +75,14 @@ def main() -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*COLUMNS, "channel"])
         writer.writerows(sample_rows())
-    GRAPH.write_text(graph_text(), encoding="utf-8")
+    text = json.dumps(graph_document(), indent=2, ensure_ascii=False)
+    GRAPH.write_text(f"{text}\n", encoding="utf-8")
 
 
-def graph_text() -> str:
-    """The text of graph.json, derived from sample.csv."""
+def graph_document() -> dict[str, Any]:
+    """The graph that sample.csv leads to; only closed cases lead to its end."""
     with Cases(read_log(SAMPLE)) as cases:
-        document = derive(NAME, cases.activities(cases.ending_otherwise(CLOSING))).document
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        return derive(NAME, cases.activities(cases.ending_otherwise(CLOSING))).document
 
 
 def sample_rows() -> list[tuple[str, ...]]:
