@@ -187,8 +187,8 @@ def _compile(value: Any, key: str) -> Graph:
     for index, node in enumerate(document.nodes):
         nodes[node.id] = _compile_node(index, node, leaving.get(node.id, []))
     triggers = [node for node in nodes.values() if node.type == "trigger"]
-    unknown = {edge.to for edge in document.edges} - nodes.keys()
-    if len(triggers) != 1 or len(nodes) != len(document.nodes) or unknown:
+    ends = {end for edge in document.edges for end in (edge.from_, edge.to)}
+    if len(triggers) != 1 or len(nodes) != len(document.nodes) or ends - nodes.keys():
         raise InvalidInput("The nodes and edges do not form a graph with one trigger.")
     return Graph(key, document.key, document.settings, triggers[0], MappingProxyType(nodes))
 

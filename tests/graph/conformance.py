@@ -112,6 +112,8 @@ def _case(section: str, test: Message) -> Case:
 
 
 def _type(message: Message) -> str:
+    kind: str
+    value: Any
     ((kind, value),) = message
     match kind:
         case "primitive":
@@ -128,7 +130,7 @@ def _type(message: Message) -> str:
     raise AssertionError(f"unexpected type {message}")
 
 
-def _value(message: Any) -> Expected:
+def _value(message: Any) -> Expected:  # noqa: C901 - one line for each kind
     ((kind, value),) = message
     match kind:
         case "null_value":
@@ -154,7 +156,9 @@ def _value(message: Any) -> Expected:
             return Expected(
                 "MAP",
                 {
-                    _value(messages(entry, "key")[0]).value: _value(messages(entry, "value")[0]).value
+                    _value(messages(entry, "key")[0]).value: _value(
+                        messages(entry, "value")[0]
+                    ).value
                     for entry in entries
                 },
             )

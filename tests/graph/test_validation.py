@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter.graph.findings import CODES
+from adapter.graph.validation import validate
+from adapter.settings import Limits
+from tests.graph.documents import action, document, findings, node, told
+from tests.graph.wrong_documents import GOOD, WRONG, A, B, between, with_values
+
+PAGE = (Path(__file__).parents[2] / "docs" / "graph-format.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("code", "pointer", "value"), WRONG, ids=[f"{w[0]}{w[1]}" for w in WRONG])
+def test_what_is_wrong_is_found_at_its_place(code: str, pointer: str, value: Any) -> None:
+    found = validate(value)
+
+    assert (code, pointer) in told(found)
+    for finding in found:
+        assert finding.severity == CODES[finding.code].severity
+        assert finding.message
+        assert finding.remedy
+        assert not finding.message.endswith(".")
+
+
+def test_every_code_has_a_test_and_a_row_in_the_table_of_codes() -> None:
+    tested = {code for code, _, _ in WRONG} | {"unknown_action"}
+    rows = re.findall(r"^\| `(\w+)` \| (error|warning) \|", PAGE, re.MULTILINE)
+
+    assert tested == set(CODES)
+    assert rows == [(code, row.severity) for code, row in CODES.items()]
+
+
+def test_a_good_document_has_no_findings_in_any_form() -> None:
+    assert validate(GOOD) == []
+    assert validate(json.dumps(GOOD)) == []
+    assert validate(json.dumps(GOOD, indent=2).encode()) == []
+
+
+def test_all_that_is_wrong_is_found_at_once() -> None:
+    wrong = document(
+        [
+            action("a", retry={"max_attempts": 0, "x": 1}, timeout="1s"),
+            node("set", {"values": {"x": "${ 1 + } ${ nope }", "y": ["${ steps.z.output }"]}}, "b"),
+            node("decision", {}, "c"),
+            node("nothing", {}, "d"),
+        ],
+        [
+            {"from": "a", "to": "e", "when": {"any": ["1 +", {"field": "x", "op": "exists"}]}},
+            {"from": "b", "to": "c"},
+            {"from": "b", "to": "d", "colour": 1},
+        ],
+        key="",
+        extra=1,
+    )
+
+    assert findings(wrong) == {
+        ("invalid_field", "/key"),
+        ("unknown_field", "/extra"),
+        ("invalid_field", "/nodes/1/retry/max_attempts"),
+        ("unknown_field", "/nodes/1/retry/x"),
+        ("invalid_duration", "/nodes/1/timeout"),
+        ("invalid_expression", "/nodes/2/config/values/x"),
+        ("unknown_name", "/nodes/2/config/values/x"),
+        ("unknown_step", "/nodes/2/config/values/y/0"),
+        ("decision_without_edges", "/nodes/3"),
+        ("unknown_node_type", "/nodes/4/type"),
+        ("unknown_node", "/edges/1/to"),
+        ("invalid_expression", "/edges/1/when/any/0"),
+        ("unknown_name", "/edges/1/when/any/1/field"),
+        ("unknown_field", "/edges/3/colour"),
+    }
+
+
+def test_findings_come_in_the_order_of_the_document() -> None:
+    wrong = document(
+        [action("a", x=1), node("decision", {}, "b")],
+        [{"from": "a", "to": "nowhere"}],
+        name="",
+    )
+
+    assert [finding.pointer for finding in validate(wrong)] == [
+        "/name",
+        "/nodes/1/x",
+        "/nodes/2",
+        "/edges/1/to",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ({**GOOD, "nmae": "x"}, "did you mean 'name'"),
+        (document([node("decison", {})]), "did you mean 'decision'"),
+        (document([action("charge")], [{"from": "charge", "to": "chrage"}]), "'charge'"),
+        (between({}, {**A, "on": "sucess"}, B), "did you mean 'success'"),
+        (document([node("action", {"action": "host.atc"})]), "did you mean 'host.act'"),
+    ],
+)
+def test_a_slip_of_the_pen_gets_a_hint(value: Any, hint: str) -> None:
+    messages = [finding.message for finding in validate(value, known_actions=["host.act"])]
+
+    assert any(hint in message for message in messages)
+
+
+def test_actions_are_checked_where_the_registered_ones_are_known() -> None:
+    assert findings(GOOD, known_actions=None) == set()
+    assert findings(GOOD, known_actions={"host.act"}) == set()
+    assert findings(GOOD, known_actions=[]) == {("unknown_action", "/nodes/1/config/action")}
+
+
+def test_limits_are_those_of_the_settings() -> None:
+    document_of_own = document([action()], settings={"limits": {"max_steps": 50}})
+
+    assert findings(document_of_own, limits=Limits(max_steps=50)) == set()
+    assert findings(document_of_own, limits=Limits(max_steps=49)) == {
+        ("limit_too_high", "/settings/limits/max_steps")
+    }
+    assert findings(with_values(a="x" * 2000), limits=Limits(max_graph_bytes=1024)) == {
+        ("document_too_large", "")
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        # a handler names outcomes of its own
+        document([action("a"), action("b")], [{"from": "a", "to": "b", "on": "approved"}]),
+        # a decision on true and false leaves nothing open
+        between({"on": "${ trigger.x > 1 }"}, {**A, "on": "true"}, {**B, "on": "false"}),
+        # an outcome that is no identifier
+        between({"on": "${ trigger.x }"}, {**A, "on": "EU West, 2"}, B),
+        # a step read in a loop, and one read on its own edge
+        document(
+            [node("set", {"values": {"n": "${ has(steps.it) ? 1 : 0 }"}})],
+            [{"from": "it", "to": "it", "when": "steps.it.outcome == 'success'"}],
+            settings={"limits": {"max_steps": 9}},
+        ),
+        # a wait with both times, and one for a time alone
+        document([node("wait", {"event": "e", "timeout": "PT1S", "until": "${ trigger.at }"})]),
+        document([node("wait", {"timeout": "PT1S"})]),
+        # null where a field may be left out
+        document([action(retry=None, timeout=None, escalations=None, compensate=None)]),
+    ],
+)
+def test_what_is_right_is_left_alone(value: Any) -> None:
+    assert validate(value) == []
+
+
+def test_a_loop_of_decisions_cannot_end_even_inside_a_larger_loop() -> None:
+    value = document(
+        [node("decision", {}, "a"), node("decision", {}, "b"), action("c")],
+        [
+            {"from": "a", "to": "b"},
+            {"from": "b", "to": "a", "when": "trigger.x"},
+            {"from": "b", "to": "c"},
+            {"from": "c", "to": "a"},
+        ],
+    )
+
+    assert findings(value) == {("endless_loop", "/nodes/1"), ("unbounded_loop", "/nodes/1")}
+
+
+def test_an_unknown_end_of_an_edge_is_not_told_again_as_what_follows_from_it() -> None:
+    value = document(
+        [action("a"), node("decision", {}, "d"), action("b")],
+        [{"from": "a", "to": "x"}, {"from": "d", "to": "y"}],
+    )
+
+    assert findings(value) == {("unknown_node", "/edges/1/to"), ("unknown_node", "/edges/2/to")}
+
+
+def test_a_chain_of_two_thousand_nodes_is_checked() -> None:
+    nodes = [action(f"n{i}") for i in range(1_999)]
+    edges = [{"from": f"n{i}", "to": f"n{i + 1}"} for i in range(1_998)]
+    for i, item in enumerate(nodes[1:]):
+        item["config"] = {"action": "host.act", "input": {"x": f"${{ steps.n{i}.output }}"}}
+
+    assert validate(document(nodes, edges)) == []
