@@ -57,6 +57,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "temporal_unavailable": "check ALMANAC_TEMPORAL_ADDRESS and that it runs; try again",
         "transaction_aborted": "roll the transaction back and begin another",
         "transaction_conflict": "try the whole transaction again",
+        "transaction_required": "pass a connection with a transaction, or none",
         "unavailable": "try again",
         "usage": "see --help of the command",
         "wait_timeout": "wait again, or see what it waits for: almanac show ULID",

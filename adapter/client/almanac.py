@@ -129,7 +129,7 @@ class Almanac:
         connection: Joined | None = None,
     ) -> Started:
         """Starts an instance; see ``adapter.services.starting.start``."""
-        with self._joined(connection) as joined:
+        with self._single(connection) as joined:
             return starting.start(
                 joined,
                 self.settings,
@@ -173,7 +173,7 @@ class Almanac:
         connection: Joined | None = None,
     ) -> int | str:
         """Emits an event and returns its id; see ``adapter.services.emitting.emit``."""
-        with self._joined(connection) as joined:
+        with self._single(connection) as joined:
             return emitting.emit(joined, self.settings, event_key, payload, owner=owner)
 
     def emit_many(
@@ -273,6 +273,16 @@ class Almanac:
                 return
             with self._database().begin() as own:
                 yield own
+
+    @contextmanager
+    def _single(self, connection: Joined | None) -> Iterator[Joined]:
+        """For what one statement writes: it is its own transaction, in one round trip."""
+        with database_faults():
+            if connection is not None:
+                yield connection
+                return
+            with self._database().connect() as own:
+                yield own.execution_options(isolation_level="AUTOCOMMIT")
 
     @contextmanager
     def _read(self, connection: Joined | None) -> Iterator[Joined]:

@@ -11,6 +11,7 @@ from sqlalchemy import Engine, create_engine, text
 
 from adapter.errors import Misconfigured
 from adapter.records.choice import STAMPS_QUERY, SchemaChoice, verify_stamps
+from adapter.records.deadlines import limit_waiting
 from adapter.records.urls import sqlalchemy_url
 
 if TYPE_CHECKING:
@@ -56,8 +57,9 @@ def make_database(settings: Settings, *, pool_size: int = 5) -> Engine:
     arguments = {name: value for name, value in _DEFAULTS.items() if name not in given}
     options = given.get("options", "")
     if "statement_timeout" not in options:
-        arguments["options"] = f"{options} -c statement_timeout={STATEMENT_TIMEOUT}s".strip()
-    return create_engine(
+        options = f"{options} -c statement_timeout={STATEMENT_TIMEOUT}s".strip()
+        arguments["options"] = options
+    database = create_engine(
         url,
         connect_args=arguments,
         isolation_level="READ COMMITTED",
@@ -66,6 +68,8 @@ def make_database(settings: Settings, *, pool_size: int = 5) -> Engine:
         pool_size=pool_size,
         pool_timeout=POOL_TIMEOUT,
     )
+    limit_waiting(database, options)
+    return database
 
 
 def verify_choice(database: Engine, settings: Settings) -> None:

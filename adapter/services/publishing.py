@@ -13,7 +13,7 @@ from adapter.records.keys import new_ulid
 from adapter.records.published import published_of
 from adapter.records.starts import as_jsonb
 from adapter.services.documents import Accepted, Document, accept_document, waited_fields
-from adapter.services.joining import Joined, connection_of
+from adapter.services.joining import Joined, transaction_of
 from adapter.services.morphs import RefLike, as_ref, columns_of, scope_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def publish(
     owned = as_ref(owner, "owner", settings.owner_key_type)
     by = as_ref(publisher, "publisher", settings.key_type)
     _check_form(expected_checksum)
-    connection = connection_of(joined)
+    connection = transaction_of(joined)
     records, key, scope = published_of(settings), accepted.graph.key, scope_of(owned)
     about = {"key": key, "name": accepted.document["name"], "webhook_id": new_ulid()}
     current = records.lock(connection, scope=scope, key=key)

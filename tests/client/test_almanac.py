@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -16,6 +17,7 @@ from adapter.errors import InvalidInput, Misconfigured, Unavailable
 from adapter.execution.registry import Registry
 from adapter.settings import Settings, TableNames
 from temporal_workflows.dev.ports import free_ports
+from tests.client.proxy import Proxy
 from tests.services.graphs import document
 
 if TYPE_CHECKING:
@@ -135,6 +137,25 @@ def test_every_statement_has_a_deadline_by_itself(almanac: Almanac) -> None:
         timeout = connection.exec_driver_sql("SHOW statement_timeout").scalar_one()
 
     assert timeout == "30s"
+
+
+def test_a_server_that_falls_silent_is_given_up(database_url: str, almanac: Almanac) -> None:
+    parts = urlsplit(database_url)
+    assert parts.hostname is not None
+    with Proxy(parts.hostname, parts.port or 5432) as proxy:
+        way = f"{parts.username}:{parts.password}@127.0.0.1:{proxy.port}"
+        url = parts._replace(netloc=way).geturl()
+        options = "-c%20statement_timeout%3D100ms"
+        settings = with_options(url, options=options, connect_timeout="2")
+        with Almanac(settings, registry=Registry()) as hurried:
+            hurried.start("permits")
+            proxy.silence()
+            began = time.monotonic()
+            with pytest.raises(Unavailable) as refused:
+                hurried.start("permits")
+
+    assert refused.value.code == "database_unavailable"
+    assert time.monotonic() - began < 20
 
 
 def test_connections_that_a_server_ended_are_replaced(database_url: str, almanac: Almanac) -> None:

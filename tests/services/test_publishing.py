@@ -7,6 +7,8 @@ import pytest
 
 from adapter.errors import Conflict, InvalidDocument, InvalidInput
 from adapter.graph.canonical import checksum
+from adapter.records.connecting import make_database
+from adapter.settings import Settings
 from tests.services.graphs import SCHEMA, document, triggered, waiting
 
 if TYPE_CHECKING:
@@ -285,6 +287,20 @@ def test_sets_registered_at_the_same_time_get_epochs_of_their_own(
     found = rows("SELECT epoch, fields FROM workflow_event_fields ORDER BY epoch")
     assert [row["epoch"] for row in found] == [1, 2, 3, 4, 5, 6]
     assert sorted(row["fields"] for row in found) == [[f"field{n}"] for n in range(6)]
+
+
+def test_a_connection_without_a_transaction_is_refused(
+    almanac: Almanac, database_url: str, everything: Callable[[], Any]
+) -> None:
+    before = everything()
+    engine = make_database(Settings(database_url=database_url))
+    engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection, pytest.raises(InvalidInput) as refused:
+        almanac.publish(document(), connection=connection)
+    engine.dispose()
+
+    assert refused.value.code == "transaction_required"
+    assert everything() == before
 
 
 def test_a_publication_goes_with_the_callers_transaction(

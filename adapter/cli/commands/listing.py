@@ -37,6 +37,8 @@ def command(
 ) -> None:
     """Lists instances, newest first.
 
+    All filters given have to fit. Where there is more, the cursor of the next page is printed.
+
     almanac list
     almanac list --key permits --status failed --since PT24H
     almanac list --subject permit:17 --json
