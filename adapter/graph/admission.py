@@ -9,7 +9,7 @@ from __future__ import annotations
 from adapter.errors import ExpressionError
 from adapter.graph.budgets import MAX_LOOPS_NESTED, allowance, loops_nested
 from adapter.graph.reports import UNORDERED
-from adapter.graph.syntax import Call, Comprehension, Constant, ListLiteral, MapLiteral, Node, walk
+from adapter.graph.syntax import Call, Comprehension, Constant, MapLiteral, Node, walk
 
 
 def admit(tree: Node) -> float:
@@ -54,6 +54,6 @@ def _unsupported(node: Node) -> str | None:
             return None
         case Call("matches", _):
             return "The pattern of matches() must be a literal text"
-        case Comprehension(source=MapLiteral(), initial=ListLiteral()):
+        case Comprehension(source=MapLiteral()) if node.builds_list:
             return UNORDERED[0].upper() + UNORDERED[1:]
     return None

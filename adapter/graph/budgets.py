@@ -38,7 +38,7 @@ MAX_ITERATIONS: Final = 10_000
 LEAST_WEIGHT: Final = 100.0
 """An expression must fit the budget at least for values of this weight, or it is not compiled."""
 
-_LADDER: Final = (1e6, 3e5, 1e5, 3e4, 1e4, 3e3, 1e3, 300.0, LEAST_WEIGHT)
+_LADDER: Final = (3e5, 1e5, 3e4, 1e4, 3e3, 1e3, 300.0, LEAST_WEIGHT)
 BIND: Final = 30.0
 _RETURN: Final = 60.0
 _MIXED: Final = 400.0
@@ -85,8 +85,9 @@ def allowance(tree: Node) -> float:
         size = Size(weight, weight)
         return cost(tree, lambda _path: size) + BIND * weight <= BUDGET
 
-    fitting = bisect_left(_LADDER, True, key=fits)
-    return _LADDER[fitting] if fitting < len(_LADDER) else 0
+    if not fits(LEAST_WEIGHT):
+        return 0
+    return _LADDER[bisect_left(_LADDER, True, key=fits)]
 
 
 def cost(tree: Node, size: SizeOf) -> float:

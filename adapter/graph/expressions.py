@@ -188,15 +188,20 @@ def compile_expression(source: str, *, event: bool = False) -> Expression:
         compiled = _compile(environment, source)
         serialized = compiled.serialize()
         tree = syntax.read_tree(serialized)
-        guarded = guard_order(serialized)
-        if guarded is not None:
-            compiled = environment.deserialize(guarded)
+        if _builds_lists(tree):
+            compiled = environment.deserialize(guard_order(serialized))
     except (RuntimeError, UnicodeError, ValueError) as error:
         raise refusal(source, str(error)) from None
     affordable = admit(tree)
     for pattern in patterns_in(tree):
         _try_pattern(pattern)
     return Expression(source, compiled, tree, affordable)
+
+
+def _builds_lists(tree: syntax.Node) -> bool:
+    return any(
+        isinstance(node, syntax.Comprehension) and node.builds_list for node in syntax.walk(tree)
+    )
 
 
 def _compile(environment: cel.Env, source: str) -> cel.Expression:

@@ -35,8 +35,8 @@ _INNER: Final = {
 _FIRST_ID = 1_000_000
 
 
-def guard_order(serialized: bytes) -> bytes | None:
-    """The rewritten form of a serialised, checked expression; None when nothing needs a guard.
+def guard_order(serialized: bytes) -> bytes:
+    """A serialised expression with a guard around what its maps and filters go through.
 
     Raises:
         ValueError: The bytes are not such a message.
@@ -49,15 +49,12 @@ def guard_order(serialized: bytes) -> bytes | None:
         else raw
         for inner, content, raw in read_fields(as_bytes(value))
     ]
-    if not guard.used:
-        return None
     return write_field(kind, type_url) + write_field(number, b"".join(message))
 
 
 class _Guard:
     def __init__(self) -> None:
         self._ids: Iterator[int] = count(_FIRST_ID)
-        self.used = False
 
     def expression(self, data: bytes) -> bytes:
         """One ``Expr`` with every list-building comprehension in it guarded."""
@@ -94,7 +91,6 @@ class _Guard:
 
     def _as_list(self, expression: bytes) -> bytes:
         """``expression + []``."""
-        self.used = True
         empty = write_field(_ID, next(self._ids)) + write_field(_LIST, b"")
         call = write_field(2, b"_+_") + write_field(3, expression) + write_field(3, empty)
         return write_field(_ID, next(self._ids)) + write_field(_CALL, call)

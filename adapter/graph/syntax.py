@@ -77,6 +77,11 @@ class Comprehension:
     step: Node
     result: Node
 
+    @property
+    def builds_list(self) -> bool:
+        """Whether it is a ``map`` or ``filter``: its result has the order of its source."""
+        return isinstance(self.initial, ListLiteral)
+
 
 Node = Constant | Identifier | Select | Call | ListLiteral | MapLiteral | Comprehension
 

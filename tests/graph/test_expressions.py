@@ -153,6 +153,17 @@ def test_of_several_objections_the_one_that_cannot_be_helped_is_told() -> None:
         compile_expression("1.5 > 1 && 'a' > 1")
 
 
+def test_mixed_comparisons_and_loops_go_together() -> None:
+    source = (
+        "size(trigger.a) > 1.5 ? trigger.a.map(i, i * 2) : trigger.a.filter(i, size([i]) == 1.0)"
+    )
+
+    assert value_of(source, trigger={"a": [1, 2.5]}) == [2, 5]
+    assert value_of(source, trigger={"a": [7]}) == [7]
+    with pytest.raises(EvaluationFailed, match="need a list"):
+        value_of(source, trigger={"a": {"k": 1}})
+
+
 @pytest.mark.parametrize("kind", ["map(k, k)", "filter(k, true)", "map(k, k != 'a', k)"])
 def test_map_and_filter_never_go_through_the_keys_of_an_object(kind: str) -> None:
     with pytest.raises(EvaluationFailed, match="need a list"):
