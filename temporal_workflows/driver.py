@@ -56,9 +56,13 @@ class InstanceDriver:
         self._signals += 1
 
     @workflow.run
-    async def run(self, ulid: str) -> None:
-        """Drives until the record says that the instance has ended."""
-        idle = IDLE_FIRST
+    async def run(self, ulid: str, idle: float = IDLE_FIRST) -> None:
+        """Drives until the record says that the instance has ended.
+
+        Args:
+            ulid: The instance.
+            idle: Seconds to pause after a turn that could not do what is due.
+        """
         while True:
             # Cleared before the turn: a poke during it leads to another look.
             self._poked = False
@@ -74,14 +78,13 @@ class InstanceDriver:
                 idle = IDLE_FIRST
                 await asyncio.sleep(LET_GO)
                 continue
-            pause = turned.delay
             if turned.stuck:
-                # A turn that cannot do what is due must not become a hot loop.
-                pause = idle
-                idle = min(idle * 2, IDLE_MOST)
-            else:
-                idle = IDLE_FIRST
-            await self._wait(pause)
+                # Must not become a hot loop; and another worker may have what this one lacks: the
+                # first task of a new run goes to any of them, the next one of this run only here.
+                await self._wait(idle)
+                workflow.continue_as_new(args=[ulid, min(idle * 2, IDLE_MOST)])
+            idle = IDLE_FIRST
+            await self._wait(turned.delay)
 
     async def _turn(self, ulid: str) -> Turned | None:
         try:
@@ -93,8 +96,9 @@ class InstanceDriver:
                 retry_policy=TURN_RETRY,
             )
             return turned
-        except ActivityError as error:
-            cause = error.cause
+        except (ActivityError, ApplicationError) as error:
+            # A local activity's own error comes as it is, not as the cause of an ActivityError.
+            cause = error.cause if isinstance(error, ActivityError) else error
             if isinstance(cause, ApplicationError) and cause.type == NOT_FOUND:
                 return None
             if isinstance(cause, ApplicationError) and cause.type == NEWER_JOURNAL:
