@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from adapter.errors import Misconfigured
 from adapter.execution.deps import turn_deps
 from adapter.execution.registry import Registry, default_registry
 from adapter.execution.runner import HandlerRunner
+from adapter.interpreter.version import CURRENT
 from adapter.records.connecting import make_database
 from adapter.records.pooling import make_pool
 from adapter.services.matching import match_events
@@ -69,6 +71,7 @@ async def running_worker(
     pool = await make_pool(settings, settings.worker.connections)
     relay_pool = await make_pool(settings, 4)
     database = make_database(settings)
+    matcher = ThreadPoolExecutor(1, thread_name_prefix="almanac-matcher")
     runner = HandlerRunner()
     runner.start()
     stopping = asyncio.Event()
@@ -84,7 +87,7 @@ async def running_worker(
         settings,
         relay_pool,
         TemporalEngine(client, settings.task_queue),
-        lambda: asyncio.to_thread(_match, database, settings),
+        lambda: asyncio.get_running_loop().run_in_executor(matcher, _match, database, settings),
     )
     slots = settings.worker.turns
     worker = Worker(
@@ -93,6 +96,9 @@ async def running_worker(
         workflows=[InstanceDriver],
         activities=[TurnActivities(deps, stopping).turn],
         workflow_runner=workflow_runner or UnsandboxedWorkflowRunner(),
+        # Without a name of its own the client library hashes every loaded module for one, which
+        # takes longer than all the rest of a start.
+        build_id=f"almanac-{CURRENT}",
         # Fewer turns than workflow tasks: a full house of turns must not stop pokes and timers.
         max_concurrent_local_activities=slots,
         max_concurrent_workflow_tasks=2 * slots + 8,
@@ -120,6 +126,8 @@ async def running_worker(
         await beat.leave()
         runner.stop()
         await asyncio.gather(pool.close(), relay_pool.close())
+        # A batch that is being matched has a connection, which must be back to be closed.
+        await asyncio.to_thread(matcher.shutdown)
         database.dispose()
 
 
