@@ -4,6 +4,7 @@ import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 from sqlalchemy import text
 from ulid import ULID
@@ -133,25 +134,23 @@ async def test_a6c_a_caller_s_open_transaction_holds_up_no_time_out(
     assert match(runtime, database) == MatchReport(events=1, deliveries=0, starts=0)
 
 
-async def test_a6c_a_match_that_is_not_committed_holds_up_no_time_out_either(
+async def test_a6c_a_match_that_is_not_committed_holds_up_no_turn(
     runtime: Runtime, database: Engine, almanac: Almanac
 ) -> None:
-    ulid = almanac.start(published(almanac, wait(until="${ trigger.until }")), _until(1)).ulid
-    deps = runtime.process()
-    await runtime.finish(deps, ulid)
-    almanac.emit("go", {"case": 2, "n": 7})
-    await runtime.pool.execute("UPDATE workflow_events SET payload = '{\"case\": 1}'")
+    ulid = almanac.start(published(almanac, wait()), {"case": 1}).ulid
+    await runtime.finish(runtime.process(), ulid)
+    almanac.emit("go", {"case": 1, "n": 7})
 
     with opened(database) as relay:
-        match_events(relay, runtime.settings)
-        await asyncio.wait_for(take_turn(deps, ulid), PATIENCE)
-    await runtime.finish(deps, ulid)
+        assert match_events(relay, runtime.settings).deliveries == 1
+        result = await asyncio.wait_for(take_turn(runtime.process(), ulid), PATIENCE)
+    late = await take_turn(runtime.process(), ulid)
 
+    assert (result.ended, late.ended, late.progressed) == (True, True, True)
+    assert await taken(runtime, ulid) == [7]
+    answer = await runtime.pool.fetchval("SELECT result FROM workflow_inbox WHERE kind = 'event'")
+    assert orjson.loads(answer) == {"status": "refused", "reason": "ended"}
     await assert_sound(runtime, ulid)
-
-
-def _until(case: int) -> dict[str, Any]:
-    return {"case": case, "until": "2000-01-01T00:00:00Z"}
 
 
 async def test_a6d_callers_that_emit_in_opposite_orders_do_not_meet(
