@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from adapter.graph.canonical import MAX_DEPTH
 from adapter.graph.expressions import EvaluationFailed
+
+MAX_LEVELS = 128
+"""Twice what a value at the door may have, so that any output fits into any config."""
 
 MAX_BULK = 16 * 1024 * 1024
 """Characters that one rendered config may hold; each value in a list or object counts as 8."""
@@ -26,11 +28,11 @@ def bounded(node: str, value: Any) -> Any:
         value: JSON.
 
     Raises:
-        EvaluationFailed: It nests deeper than 64 levels, or is larger than any limit allows.
+        EvaluationFailed: It nests deeper than ``MAX_LEVELS``, or is larger than any limit allows.
     """
-    if _left(value, MAX_DEPTH + 1, MAX_BULK) < 0:
+    if _left(value, MAX_LEVELS, MAX_BULK) < 0:
         raise EvaluationFailed(
-            f"the config of node {node!r} nests deeper than {MAX_DEPTH} levels or is larger than"
+            f"the config of node {node!r} nests deeper than {MAX_LEVELS} levels or is larger than"
             f" {MAX_BULK // 1024 // 1024} MB with its values put in"
         )
     return value

@@ -171,6 +171,32 @@ class Runtime:
         """Waits until the database's clock is past a moment."""
         await self.pool.execute("SELECT pg_sleep_until($1::timestamptz + interval '1 ms')", moment)
 
+    async def jump(self, ulid: str) -> None:
+        """Moves an instance's past back to where what it waits for has just fallen due.
+
+        Times are in the journal, which the database lets nobody change: as after a jump of its
+        clock, all of them move together.
+        """
+        names = self.settings.tables
+        async with self.pool.acquire() as connection, connection.transaction():
+            await connection.execute("SET LOCAL session_replication_role = replica")
+            await connection.execute(
+                f"UPDATE {names.journal} j SET data = jsonb_set(j.data, '{{due_at}}',"
+                " to_jsonb(clock_timestamp())) FROM"
+                f" {names.instances} i WHERE i.id = j.instance_id AND i.ulid = $1"
+                " AND j.data ? 'due_at' AND (j.data ->> 'due_at')::timestamptz > clock_timestamp()",
+                ulid,
+            )
+
+    async def planned(self, ulid: str) -> list[float]:
+        """How many seconds after its predecessor each further attempt was to begin."""
+        rows = await self.rows("step_runs", ulid)
+        return [
+            (row["scheduled_for"] - before["finished_at"]).total_seconds()
+            for before, row in itertools.pairwise(rows)
+            if row["scheduled_for"] is not None
+        ]
+
     async def tell(self, ulid: str, kind: str, payload: Any) -> None:
         """Writes an inbox row."""
         names = self.settings.tables

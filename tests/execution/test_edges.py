@@ -143,7 +143,7 @@ async def test_a_set_node_leaves_by_the_values_that_it_just_wrote(runtime: Runti
 
 
 async def test_the_trigger_may_fork_too(runtime: Runtime) -> None:
-    ends = [{"id": end, "type": "end", "config": {}} for end in ("a", "b")]
+    ends: list[dict[str, Any]] = [{"id": end, "type": "end", "config": {}} for end in ("a", "b")]
     edges = [{"from": "trigger", "to": "a", "when": "trigger.n == 1"}, ("trigger", "b")]
     for n, taken in ((1, "a"), (2, "b")):
         ulid = await runtime.ran(graph(*ends, edges=edges), {"n": n})
