@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from dbos import DBOS, DBOSConfig
 
@@ -50,13 +50,13 @@ class Contestant(Contender):
             "log_level": "ERROR",
         }
         self.facts = {"dbos": version("dbos"), "settings": tuning}
-        config: dict[str, Any] = {
+        config = {
             "name": "almanac-benchmark",
             "application_version": "1",
             "system_database_url": servers.database_url,
             **tuning,
         }
-        DBOS(config=DBOSConfig(**config))
+        DBOS(config=cast("DBOSConfig", config))
         # on this loop, so that DBOS runs the workflows here too
         DBOS.launch()
 
