@@ -14,6 +14,7 @@ from temporal_workflows.contracts import NEWER_JOURNAL, NOT_FOUND, TURN_ACTIVITY
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from adapter.execution.deps import TurnDeps
 
@@ -24,11 +25,15 @@ class TurnActivities:
     Args:
         deps: What the process's turns share.
         stopping: Set when the worker shuts down; turns then return at their next boundary.
+        ended: Called with the ulid of an instance that has ended.
     """
 
-    def __init__(self, deps: TurnDeps, stopping: asyncio.Event) -> None:
+    def __init__(
+        self, deps: TurnDeps, stopping: asyncio.Event, ended: Callable[[str], None]
+    ) -> None:
         self._deps = deps
         self._stopping = stopping
+        self._ended = ended
 
     @activity.defn(name=TURN_ACTIVITY)
     async def turn(self, ulid: str) -> Turned:
@@ -39,6 +44,8 @@ class TurnActivities:
             raise ApplicationError(error.message, type=NEWER_JOURNAL, non_retryable=True) from error
         except NotFound as error:
             raise ApplicationError(error.message, type=NOT_FOUND, non_retryable=True) from error
+        if result.ended:
+            self._ended(ulid)
         return Turned(
             result.status,
             result.node,

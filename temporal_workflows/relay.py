@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from adapter.errors import Unavailable
+from adapter.records.nudging import RELAY_CHANNEL, listen, tell_ended
 from adapter.records.relaying import Relaying
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ AT_ONCE = 8
 """Calls to the engine under way at once, per lane."""
 
 AGAIN_INTERVAL = 1.0
+LISTEN_INTERVAL = 1.0
 ERROR_FIRST = 0.5
 ERROR_MOST = 10.0
 
@@ -69,6 +71,9 @@ class Relay:
         self._relaying = Relaying(settings)
         self._interval = settings.worker.relay_interval.total_seconds()
         self._sweep_interval = settings.worker.sweep_interval.total_seconds()
+        self._settings = settings
+        self._nudged = {lane: asyncio.Event() for lane in ("starts", "pokes", "match", "ends")}
+        self._ended: list[str] = []
         self.report = RelayReport()
 
     async def run(self) -> None:
@@ -79,8 +84,25 @@ class Relay:
             lanes.create_task(self._lane("match", self.match_batch, self._interval))
             lanes.create_task(self._lane("again", self.again_batch, AGAIN_INTERVAL))
             lanes.create_task(self._lane("sweep", self.sweep_batch, self._sweep_interval))
+            lanes.create_task(self._lane("ends", self.end_batch, LISTEN_INTERVAL))
+            lanes.create_task(self._lane("listen", self._listen, LISTEN_INTERVAL))
+
+    def nudge(self) -> None:
+        """Makes the lanes look at once; they look by themselves anyway."""
+        for lane in ("starts", "pokes", "match"):
+            self._nudged[lane].set()
+
+    def ended(self, ulid: str) -> None:
+        """Has those who wait for an instance told that it has ended."""
+        self._ended.append(ulid)
+        self._nudged["ends"].set()
+
+    async def _listen(self) -> bool:
+        await listen(self._settings, RELAY_CHANNEL, lambda _payload: self.nudge())
+        return False
 
     async def _lane(self, name: str, step: Callable[[], Awaitable[bool]], interval: float) -> None:
+        nudged = self._nudged.get(name) or asyncio.Event()
         pause = ERROR_FIRST
         while True:
             try:
@@ -92,7 +114,7 @@ class Relay:
                 continue
             pause = ERROR_FIRST
             if not more:
-                await asyncio.sleep(interval)
+                await _either(nudged, interval)
 
     async def start_batch(self) -> bool:
         """Starts executions for new instances; True when more may be waiting."""
@@ -126,7 +148,18 @@ class Relay:
         """Matches a batch of events; True when more may be waiting."""
         matched = await self._match()
         self.report.matched += matched
+        if matched:
+            self._nudged["starts"].set()
+            self._nudged["pokes"].set()
         return matched > 0
+
+    async def end_batch(self) -> bool:
+        """Tells of instances that ended here."""
+        ended, self._ended = self._ended, []
+        if ended:
+            async with self._pool.acquire() as connection:
+                await tell_ended(connection, ended)
+        return bool(self._ended)
 
     async def _each(self, ulids: Sequence[str], call: Callable[[str], Awaitable[None]]) -> int:
         """Calls the engine for each instance and returns how many it took.
@@ -161,3 +194,13 @@ class Relay:
         self.report.errors += 1
         self.report.last_error = f"{lane}: {type(error).__name__}: {error}"[:500]
         LOGGER.warning("relay lane %s: %s: %s", lane, type(error).__name__, error)
+
+
+async def _either(nudged: asyncio.Event, seconds: float) -> None:
+    """Waits for a nudge or for the time, whichever comes first."""
+    try:
+        async with asyncio.timeout(seconds):
+            await nudged.wait()
+    except TimeoutError:
+        return
+    nudged.clear()

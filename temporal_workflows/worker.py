@@ -44,6 +44,7 @@ STICKY_TIMEOUT = timedelta(seconds=2)
 
 MATCH_BATCH = 500
 BEAT = 1.0
+RELAY_CONNECTIONS = 4
 
 
 @asynccontextmanager
@@ -69,7 +70,7 @@ async def running_worker(
     client = client or await connect(settings)
     worker_id = str(ULID())
     pool = await make_pool(settings, settings.worker.connections)
-    relay_pool = await make_pool(settings, 4)
+    relay_pool = await make_pool(settings, RELAY_CONNECTIONS)
     database = make_database(settings)
     matcher = ThreadPoolExecutor(1, thread_name_prefix="almanac-matcher")
     runner = HandlerRunner()
@@ -94,7 +95,7 @@ async def running_worker(
         client,
         task_queue=settings.task_queue,
         workflows=[InstanceDriver],
-        activities=[TurnActivities(deps, stopping).turn],
+        activities=[TurnActivities(deps, stopping, relay.ended).turn],
         workflow_runner=workflow_runner or UnsandboxedWorkflowRunner(),
         # Without a name of its own the client library hashes every loaded module for one, which
         # takes longer than all the rest of a start.

@@ -15,13 +15,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from adapter.errors import Misconfigured
 from adapter.execution.registry import Registry, default_registry
 from adapter.graph.validation import Finding, validate
 from adapter.records.connecting import make_database, verify_choice
+from adapter.records.nudging import EndListener, nudge_relays
 from adapter.services import emitting, publishing, reading, starting
 from adapter.services.awaiting import wait_for_end
 from adapter.services.faults import database_faults
@@ -153,7 +156,7 @@ class Almanac:
         connection: Joined | None = None,
     ) -> list[Started]:
         """Starts an instance for each payload, all or none; far faster than one by one."""
-        with self._joined(connection) as joined:
+        with self._telling(connection) as joined:
             return starting.start_many(
                 joined,
                 self.settings,
@@ -184,7 +187,7 @@ class Almanac:
         connection: Joined | None = None,
     ) -> list[int | str]:
         """Emits (key, payload) pairs in the order given, all or none; returns their ids."""
-        with self._joined(connection) as joined:
+        with self._telling(connection) as joined:
             return emitting.emit_many(joined, self.settings, events, owner=owner)
 
     def show(
@@ -237,7 +240,8 @@ class Almanac:
             with self._read(None) as joined:
                 return reading.status_of(joined, self.settings, ulid)
 
-        wait_for_end(look, ulid, timeout)
+        with EndListener(self.settings, ulid) as listener:
+            wait_for_end(look, ulid, timeout, sleep=listener.pause)
         return self.show(ulid)
 
     @contextmanager
@@ -276,13 +280,27 @@ class Almanac:
 
     @contextmanager
     def _single(self, connection: Joined | None) -> Iterator[Joined]:
-        """For what one statement writes: it is its own transaction, in one round trip."""
+        """For what one statement writes: it is its own transaction, in one round trip.
+
+        Afterwards the relays are told to look at once.
+        """
         with database_faults():
             if connection is not None:
                 yield connection
                 return
             with self._database().connect() as own:
                 yield own.execution_options(isolation_level="AUTOCOMMIT")
+                with suppress(SQLAlchemyError):
+                    nudge_relays(own)
+
+    @contextmanager
+    def _telling(self, connection: Joined | None) -> Iterator[Joined]:
+        """As ``_joined``; after a commit of its own the relays are told to look at once."""
+        with self._joined(connection) as joined:
+            yield joined
+        if connection is None:
+            with suppress(SQLAlchemyError), self._database().begin() as own:
+                nudge_relays(own)
 
     @contextmanager
     def _read(self, connection: Joined | None) -> Iterator[Joined]:

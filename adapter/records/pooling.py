@@ -41,5 +41,21 @@ async def make_pool(settings: Settings, size: int) -> Any:
     )
 
 
+async def connect(settings: Settings) -> Any:
+    """One connection outside any pool, for listening.
+
+    Raises:
+        Misconfigured: No database is named.
+        OSError, asyncpg.PostgresError: It cannot be reached.
+    """
+    if settings.database_url is None:
+        raise Misconfigured("no database is named; set ALMANAC_DATABASE_URL")
+    return await asyncpg.connect(
+        settings.database_url,
+        timeout=CONNECT_TIMEOUT,
+        server_settings={"application_name": "almanac listener"},
+    )
+
+
 async def _keep(_connection: Any) -> None:
     """Nothing is ever set on these connections, so giving one back costs no round trip."""
