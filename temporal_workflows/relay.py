@@ -74,6 +74,7 @@ class Relay:
         self._settings = settings
         self._nudged = {lane: asyncio.Event() for lane in ("starts", "pokes", "match", "ends")}
         self._ended: list[str] = []
+        self._swept = ""
         self.report = RelayReport()
 
     async def run(self) -> None:
@@ -138,11 +139,15 @@ class Relay:
         return len(claims) == POKE_BATCH
 
     async def sweep_batch(self) -> bool:
-        """Pokes instances that have something overdue, whatever the engine remembers."""
+        """Pokes instances that have something overdue, whatever the engine remembers.
+
+        What stays overdue hides nothing: a full batch is followed by what comes after it.
+        """
         async with self._pool.acquire() as connection:
-            ulids = await self._relaying.sweep(connection, POKE_BATCH)
+            ulids = await self._relaying.sweep(connection, POKE_BATCH, self._swept)
         self.report.swept += await self._each(ulids, self._engine.poke)
-        return False
+        self._swept = ulids[-1] if len(ulids) == POKE_BATCH else ""
+        return bool(self._swept)
 
     async def match_batch(self) -> bool:
         """Matches a batch of events; True when more may be waiting."""

@@ -40,8 +40,8 @@ class Looker:
     AND ($4::{key} IS NULL OR e.id > $4::{key})
     AND e.id <> ALL ($5::{key}[])
     AND (e.owner_scope = '*' OR e.owner_scope = $6)"""
-        # The oldest event's epoch costs one step in an index. Without that gate an empty second part
-        # would read every event of the key: the planner cannot know that no epoch is low enough.
+        # The oldest event's epoch costs one step in an index. Without that gate an empty second
+        # part would read every event of the key: the planner cannot know that no epoch is so low.
         self._query = f"""
 WITH needed AS (
   SELECT f.epoch FROM {names.event_fields} f

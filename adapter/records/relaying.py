@@ -67,7 +67,7 @@ SELECT i.ulid FROM {names.instances} i WHERE i.id IN (
   UNION
   SELECT s.instance_id FROM {names.step_runs} s
   WHERE s.status = 'running' AND s.updated_at < clock_timestamp() - interval '10 seconds'
-) AND i.status IN ('running', 'waiting') ORDER BY i.id LIMIT $1"""
+) AND i.status IN ('running', 'waiting') AND i.ulid > $2 ORDER BY i.ulid LIMIT $1"""
 
     async def claim_starts(self, connection: Any, limit: int) -> list[Claim]:
         """Marks start rows that nobody has poked for, lowest id first."""
@@ -85,16 +85,22 @@ SELECT i.ulid FROM {names.instances} i WHERE i.id IN (
         """Takes the marks back from instances that nobody could be told of."""
         await connection.execute(self._release, list(ulids))
 
-    async def overdue(self, connection: Any, limit: int) -> list[str]:
-        """Instances with something due for ten seconds; the caller holds the sweep's lock."""
-        return [row["ulid"] for row in await connection.fetch(self._due, limit)]
+    async def overdue(self, connection: Any, limit: int, after: str = "") -> list[str]:
+        """Instances with something due for ten seconds; the caller holds the sweep's lock.
 
-    async def sweep(self, connection: Any, limit: int) -> list[str]:
+        Args:
+            connection: Any.
+            limit: How many, in the order of their ulids.
+            after: Only those after this ulid.
+        """
+        return [row["ulid"] for row in await connection.fetch(self._due, limit, after)]
+
+    async def sweep(self, connection: Any, limit: int, after: str = "") -> list[str]:
         """What ``overdue`` finds, if no other worker sweeps just now."""
         async with connection.transaction():
             if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", SWEEP_LOCK):
                 return []
-            return await self.overdue(connection, limit)
+            return await self.overdue(connection, limit, after)
 
     @staticmethod
     def _claims(rows: Any) -> list[Claim]:
