@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from adapter.errors import InvalidInput
 from adapter.graph.durations import parse_duration, parse_time
-from adapter.services.documents import read_text
 from adapter.services.morphs import Ref
+from adapter.services.texts import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from adapter.cli.output import stderr
 from adapter.errors import AlmanacError, InvalidInput, Misconfigured, Unavailable
-from adapter.execution.registry import default_registry
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -92,6 +91,7 @@ async def _stoppable(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _serve(settings: Settings) -> None:
+    from adapter.execution.registry import default_registry
     from temporal_workflows.worker import running_worker
 
     client = await _connect(settings)

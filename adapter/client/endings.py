@@ -84,6 +84,10 @@ class Endings:
             if not left:
                 self._waiting.pop(ulid, None)
 
+    async def fetch(self, query: str, *arguments: Any) -> Any:
+        """One row of a query of the caller's own, over the same connection."""
+        return await self._pool.fetchrow(query, *arguments)
+
     async def _status(self, ulid: str) -> str | None:
         rows = await self._pool.fetch(self._query, [ulid])
         return rows[0]["status"] if rows else None

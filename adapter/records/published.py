@@ -65,6 +65,9 @@ UPDATE {names.definitions} SET current_version_id = CAST(:version AS {key}),
   webhook_id = coalesce(webhook_id, CAST(:webhook_id AS varchar)),
   updated_at = clock_timestamp()
 WHERE id = CAST(:definition AS {key})""")
+        self._reactivate = text(f"""
+UPDATE {names.definitions} SET status = 'active', updated_at = clock_timestamp()
+WHERE id = CAST(:definition AS {key}) AND status = 'archived'""")
         # Until the transaction ends, so that the sets of one key become visible in epoch order.
         self._serialise = text(
             "SELECT pg_advisory_xact_lock("
@@ -76,6 +79,10 @@ SELECT CAST(:key AS varchar), coalesce(max(epoch), 0) + 1, CAST(:fields AS text[
 FROM {names.event_fields} WHERE event_key = CAST(:key AS varchar)
 HAVING coalesce(bool_and(fields <> CAST(:fields AS text[])), true)
 ON CONFLICT (event_key, fields) DO NOTHING""")
+
+    def reactivate(self, connection: Connection, definition: Any) -> None:
+        """Makes a locked definition active that was archived."""
+        connection.execute(self._reactivate, {"definition": definition})
 
     def lock(self, connection: Connection, *, scope: str, key: str) -> Row[Any] | None:
         """Locks a definition and returns it with its current version's number and checksum."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from adapter.errors import InvalidDocument, InvalidInput
+from adapter.errors import InvalidDocument
 from adapter.graph.canonical import canonical, checksum
 from adapter.graph.compiled import Graph, compile_graph
 from adapter.graph.validation import Finding, validate
@@ -74,22 +74,6 @@ def waited_fields(graph: Graph) -> dict[str, list[list[str]]]:
             match = getattr(node.config, "match", None) or {}
             found.setdefault(event, set()).add(tuple(sorted(match)))
     return {event: [list(fields) for fields in sorted(sets)] for event, sets in found.items()}
-
-
-def read_text(text: str | bytes, *, name: str) -> Any:
-    """Returns the value of a JSON text.
-
-    Raises:
-        InvalidInput: ``invalid_json``; the message names line and column.
-    """
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise InvalidInput(
-            f"{name} is not JSON: {error.msg.split(': line ')[0]} (line {error.lineno}, column"
-            f" {error.colno})",
-            code="invalid_json",
-        ) from None
 
 
 def _summary(errors: list[Finding]) -> str:

@@ -102,6 +102,8 @@ def publish(
         )
     _check_expected(key, expected_checksum, current)
     if current.checksum == accepted.checksum:
+        if current.status == "archived":
+            records.reactivate(connection, current.id)
         return Published(
             key_of(current.id),
             key_of(current.current_version_id),

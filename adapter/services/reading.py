@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from adapter.settings import Settings
 
 MAX_PAGE: Final = 1_000
+MAX_TIMELINE: Final = 100_000
 TIMELINE: Final = 1_000
 """Step runs, waits and edges that ``show`` returns by itself, the newest ones."""
 
@@ -49,9 +50,11 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
         most: How many step runs, waits and edges, the newest ones.
 
     Raises:
-        InvalidInput: Not a ULID (``invalid_ulid``).
+        InvalidInput: Not a ULID (``invalid_ulid``), or ``most`` is not 1 to 100,000.
         NotFound: ``instance_not_found``.
     """
+    if not 1 <= most <= MAX_TIMELINE:
+        raise _wrong_filter(f"a timeline has 1 to {MAX_TIMELINE} parts of a kind, not {most}")
     connection, records = connection_of(joined), overviews_of(settings)
     row = records.head(connection, accept_ulid(ulid))
     if row is None:

@@ -214,6 +214,13 @@ def test_a_publication_does_not_resume_what_was_paused(almanac: Almanac, rows: R
     assert rows("SELECT status FROM workflow_definitions") == [{"status": "paused"}]
 
 
+def test_a_publication_brings_an_archived_definition_back(almanac: Almanac, rows: Rows) -> None:
+    for sent in (document(), document(), document(name="Other")):
+        almanac.publish(sent)
+        assert rows("SELECT status FROM workflow_definitions") == [{"status": "active"}]
+        rows("UPDATE workflow_definitions SET status = 'archived'")
+
+
 def test_owners_have_definitions_of_their_own(almanac: Almanac, rows: Rows) -> None:
     published = [
         almanac.publish(document(), owner=owner) for owner in (None, ("team", 1), ("team", 2))

@@ -132,6 +132,8 @@ def test_the_newest_parts_are_shown_of_a_long_one(almanac: Almanac) -> None:
 
     assert [step.node for step in view.steps] == ["kind", "move"]
     assert [edge.node for edge in view.edges] == ["size", "kind"]
+    with pytest.raises(InvalidInput):
+        almanac.show(ulid, most=0)
 
 
 def test_a_version_that_was_replaced_still_explains_its_instances(almanac: Almanac) -> None:

@@ -4,7 +4,7 @@ import shlex
 import signal
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +12,10 @@ from adapter.cli.handlers import import_handlers
 from adapter.cli.opening import AsJson, Imports, settings_of
 from adapter.cli.output import cell, print_json, stderr, stdout, table
 from adapter.cli.serving import serve, set_up_logging
-from adapter.settings import Settings
-from temporal_workflows.dev.stack import Stack
+
+if TYPE_CHECKING:
+    from adapter.settings import Settings
+    from temporal_workflows.dev.stack import Stack
 
 NAME = "dev"
 ENVIRONMENT = "environment"
@@ -41,6 +43,8 @@ def command(
         almanac dev --import permits.actions
         almanac dev --temporary --json
     """
+    from temporal_workflows.dev.stack import Stack
+
     set_up_logging("warning")
     import_handlers(imports or [])
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -73,7 +77,7 @@ def command(
             stack.stop()
 
 
-def _migrate(settings: Settings) -> None:
+def _migrate(settings: "Settings") -> None:
     from adapter.client.almanac import Almanac
 
     with Almanac(settings) as almanac:
@@ -98,5 +102,5 @@ def _print(environment: dict[str, str], console_url: str | None, *, as_json: boo
     stdout().print(listed)
 
 
-def _console(stack: Stack) -> str | None:
+def _console(stack: "Stack") -> str | None:
     return None if "temporal" in stack.addresses else stack.temporal.ui_url

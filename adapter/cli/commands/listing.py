@@ -39,9 +39,9 @@ def command(
 
     All filters given have to fit. Where there is more, the cursor of the next page is printed.
 
-    almanac list
-    almanac list --key permits --status failed --since PT24H
-    almanac list --subject permit:17 --json
+        almanac list
+        almanac list --key permits --status failed --since PT24H
+        almanac list --subject permit:17 --json
     """
     with open_almanac(ctx) as almanac:
         settings = almanac.settings

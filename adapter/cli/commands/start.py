@@ -1,7 +1,7 @@
 """``almanac start``: starts instances of a published definition."""
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,9 +11,11 @@ from adapter.cli.opening import AsJson, Owner, open_almanac
 from adapter.cli.output import cell, print_json, stderr, stdout, table
 from adapter.cli.progress import in_batches
 from adapter.cli.timeline import print_instance
-from adapter.client.almanac import Almanac
 from adapter.errors import InvalidInput
-from adapter.services.starting import Started
+
+if TYPE_CHECKING:
+    from adapter.client.almanac import Almanac
+    from adapter.services.starting import Started
 
 NAME = "start"
 
@@ -88,7 +90,7 @@ def command(
     raise typer.Exit(0 if view.status == "completed" else ENDED_BADLY)
 
 
-def _start_lines(almanac: Almanac, key: str, path: str, given: dict[str, Any]) -> list[Started]:
+def _start_lines(almanac: "Almanac", key: str, path: str, given: dict[str, Any]) -> "list[Started]":
     payloads = [value for _, value in read_lines(path)]
     with almanac.transaction() as connection:
         return in_batches(
@@ -98,7 +100,7 @@ def _start_lines(almanac: Almanac, key: str, path: str, given: dict[str, Any]) -
         )
 
 
-def _print_one(started: Started, *, as_json: bool) -> None:
+def _print_one(started: "Started", *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(started))
         return
@@ -107,7 +109,7 @@ def _print_one(started: Started, *, as_json: bool) -> None:
     stderr().print(cell(f"{told}; see it with: almanac show {started.ulid}"))
 
 
-def _print_many(started: list[Started], *, as_json: bool) -> None:
+def _print_many(started: "list[Started]", *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(one) for one in started])
         return
