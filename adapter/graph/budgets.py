@@ -60,14 +60,21 @@ _SCALAR: Final = Size(0, 1)
 
 def weigh(value: Any) -> float:
     """The weight of a JSON value: 1 for each value and key in it, and 1/16 for each character."""
-    kind = type(value)
-    if kind is str:
-        return 1 + len(value) / 16
-    if kind is dict:
-        return 1 + sum(1 + len(key) / 16 + weigh(item) for key, item in value.items())
-    if kind is list:
-        return 1 + sum(map(weigh, value))
-    return 1
+    count = characters = 0
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        count += 1
+        kind = type(part)
+        if kind is str:
+            characters += len(part)
+        elif kind is dict:
+            count += len(part)
+            characters += sum(map(len, part))
+            waiting += part.values()
+        elif kind is list:
+            waiting += part
+    return count + characters / 16
 
 
 def size_of(value: Any) -> Size:

@@ -15,8 +15,8 @@ from adapter.graph.patterns import measure_pattern
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SECONDS = 1.0
-"""Ten times the budget: a test machine may be slow and busy."""
+SECONDS = 0.5
+"""Of processor time; five times the budget, because a test machine may be slow and busy."""
 
 
 def rows(n: int) -> list[dict[str, Any]]:
@@ -73,12 +73,12 @@ def test_no_evaluation_takes_long_whatever_the_size_of_the_values(source: str) -
     n = 10
     while not refused and n < 2_000_000:
         names = {"trigger": HEAVY[source](n)}
-        began = time.perf_counter()
+        began = time.thread_time()
         try:
             expression.evaluate(names)
         except EvaluationFailed as failed:
             refused = "too large" in failed.message
-        assert time.perf_counter() - began < SECONDS, n
+        assert time.thread_time() - began < SECONDS, n
         n = n * 3 // 2 + 1
 
 
