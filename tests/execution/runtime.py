@@ -216,11 +216,13 @@ class Runtime:
                 return result
         raise AssertionError(f"instance {ulid} was not done after {turns} turns: {result}")
 
-    async def drive(self, deps: TurnDeps, ulid: str, *, turns: int = 200) -> TurnResult:
-        """Takes turns as a driver does, until the instance has ended or only an event can help."""
+    async def drive(
+        self, deps: TurnDeps, ulid: str, *, until: str = "", turns: int = 200
+    ) -> TurnResult:
+        """Takes turns as a driver does, until only an event can help or a status is reached."""
         for _ in range(turns):
             result = await take_turn(deps, ulid)
-            if result.ended or not (result.more or result.delay):
+            if result.ended or result.status == until or not (result.more or result.delay):
                 return result
             if not result.more:
                 await asyncio.sleep(result.delay or 0)
