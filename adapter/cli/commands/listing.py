@@ -37,7 +37,8 @@ def command(
 ) -> None:
     """Lists instances, newest first.
 
-    All filters given have to fit. Where there is more, the cursor of the next page is printed.
+    All filters given have to fit. Where there is more, the cursor of the next page is printed on
+    stderr, and is in the JSON as `next`.
 
         almanac list
         almanac list --key permits --status failed --since PT24H
