@@ -38,7 +38,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program; returns its exit code: 0, 1 when counts differ, others for errors."""
     options = _parser().parse_args(arguments)
-    console = Console(stderr=True)
+    console = Console(stderr=True, log_path=False)
     try:
         outcome = _run(options, console)
     except AlmanacError as error:
@@ -94,7 +94,7 @@ def _run(options: argparse.Namespace, console: Console) -> Outcome:
 
 
 def _fail(error: AlmanacError, console: Console, *, as_json: bool) -> int:
-    console.print(f"error: {error}", style="red", markup=False, highlight=False)
+    console.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
     if as_json:
         print(json.dumps({"error": error.as_json()}))
     return error.exit_code

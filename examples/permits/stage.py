@@ -7,7 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from adapter import Almanac
+from adapter.cli.failures import invalid_settings
 from adapter.errors import InvalidInput
 from adapter.settings import Settings
 from examples.permits import actions as actions  # registers permits.record
@@ -87,6 +90,7 @@ def settings_for(environment: Mapping[str, str], cases: Cases) -> Settings:
 
     Raises:
         InvalidInput: A case is longer than an instance may be.
+        Misconfigured: A setting cannot be used.
     """
     name, size = cases.longest()
     steps = step_runs(size)
@@ -95,11 +99,14 @@ def settings_for(environment: Mapping[str, str], cases: Cases) -> Settings:
             f"Case {name!r:.80} has {size:,} rows, which take {steps:,} steps; an instance may "
             f"take {MAX_STEPS:,}. Leave the case out of the log, or split it."
         )
-    settings = Settings(
-        database_url=environment["ALMANAC_DATABASE_URL"],
-        temporal_address=environment["ALMANAC_TEMPORAL_ADDRESS"],
-        temporal_namespace=environment["ALMANAC_TEMPORAL_NAMESPACE"],
-    )
+    try:
+        settings = Settings(
+            database_url=environment["ALMANAC_DATABASE_URL"],
+            temporal_address=environment["ALMANAC_TEMPORAL_ADDRESS"],
+            temporal_namespace=environment["ALMANAC_TEMPORAL_NAMESPACE"],
+        )
+    except ValidationError as error:
+        raise invalid_settings(error) from None
     limits = settings.limits.model_copy(
         update={
             "max_steps": max(settings.limits.max_steps, steps),
