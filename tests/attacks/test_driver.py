@@ -27,7 +27,7 @@ WAIT = {"id": "w", "type": "wait", "config": {"event": "go"}}
 
 
 def turns_of(runtime: Runtime, **hooks: Any) -> Turns:
-    return Turns(TurnActivities(runtime.process(), asyncio.Event()), **hooks)
+    return Turns(TurnActivities(runtime.process(), asyncio.Event(), lambda _: None), **hooks)
 
 
 async def note(runtime: Runtime, ulid: str) -> None:
