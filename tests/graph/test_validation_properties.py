@@ -115,10 +115,11 @@ def test_compiling_gives_a_graph_or_refuses_with_findings(value: Any) -> None:
 JSON_TEXT = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(KEYS) | st.text(), inner),
+    max_leaves=20,
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.sampled_from(["schema", "nodes", "edges", "settings"]), JSON_TEXT))
 def test_any_object_gets_findings(value: Any) -> None:
     assert validate(value)
