@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from temporal_workflows.dev.stack import Stack
 
 OTHER_NAMES = TableNames(**{name: f"my_{name}" for name in TableNames.model_fields})
-GIVEN = {
+GIVEN: dict[str, Any] = {
     "bigint": 4711,
     "uuid": UUID("01890000-0000-7000-8000-000000000001"),
     "ulid": "01J9ZQ3V0M4QF1S5W8E7R2T6YK",
@@ -78,7 +78,7 @@ class Place:
         return await asyncio.to_thread(match)
 
 
-@pytest.fixture(scope="module", params=CHOICES.values(), ids=CHOICES.keys())
+@pytest.fixture(scope="module", params=CHOICES.values(), ids=list(CHOICES))
 def chosen(stack: Stack, request: pytest.FixtureRequest) -> Iterator[tuple[str, Settings]]:
     """A database of each choice, for all tests of this module."""
     settings = Settings(**request.param)

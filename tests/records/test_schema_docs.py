@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -13,16 +12,15 @@ from sqlalchemy.dialects import postgresql
 from adapter.records.tables import build_tables
 from adapter.settings import Settings, TableNames
 from tests.records.documented_schema import DOCUMENTED
+from tests.records.recipes import PAGE, VARIABLES, recipes, statement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlalchemy import Column, Table
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "records.md").read_text(encoding="utf-8")
 TABLES = build_tables(Settings())
 TABLES_DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
-VARIABLES = dict(re.findall(r"^    \\set (\w+) (\S+)$", PAGE, re.MULTILINE))
 OF_OURS = {
     "INTEGER": "int",
     "SMALLINT": "smallint",
@@ -45,17 +43,6 @@ def listed_columns(name: str) -> dict[str, str]:
         for column in re.findall(r"`(\w+)`", row[0]):
             columns.setdefault(column, row[1])
     return columns
-
-
-def recipes() -> dict[str, str]:
-    found: dict[str, str] = {}
-    title = ""
-    part = PAGE.split("\n## SQL recipes\n")[1]
-    for heading, block in re.findall(r"^### ([^\n]+)$|^```sql\n(.*?)^```", part, re.M | re.S):
-        title = heading or title
-        if block:
-            found[title if title not in found else f"{title} (2)"] = block
-    return found
 
 
 def in_words(column: Column[Any]) -> str:
@@ -159,8 +146,7 @@ def rows(database_url: str) -> Iterator[psycopg.Connection[dict[str, Any]]]:
 
 
 def run(connection: psycopg.Connection[dict[str, Any]], title: str) -> list[dict[str, Any]]:
-    statement = re.sub(r":'(\w+)'", lambda found: f"'{VARIABLES[found[1]]}'", recipes()[title])
-    return connection.execute(statement).fetchall()
+    return connection.execute(statement(title)).fetchall()
 
 
 @pytest.mark.parametrize("title", recipes())
@@ -177,8 +163,10 @@ def test_the_recipes_answer_their_questions(rows: psycopg.Connection[dict[str, A
     assert (why["node"], why["outcome"], why["next"]) == ("check", "success", "ask")
     assert why["why"] == "condition"
     assert why["edge"] == {"from": "check", "to": "ask", "when": 1}
-    (seen,) = run(rows, "Why did it take this edge? (2)")
-    assert seen["output"] == {"sum": 5}
+    trigger, seen = run(rows, "Why did it take this edge? (2)")
+    assert trigger == {"name": "trigger", "value": None}
+    assert seen["name"] == "steps.check"
+    assert seen["value"] == {"outcome": "success", "output": {"sum": 5}}
     assert [row["kind"] for row in run(rows, "What happened, from the beginning?")] == [
         "started",
         "step_succeeded",
