@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import typer
 
 from benchmarks.chains import chains
@@ -23,4 +25,6 @@ def benchmarks() -> None:
 
 
 if __name__ == "__main__":
+    # as Ctrl-C does: contenders and servers are taken down, their data removed
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     app()

@@ -88,7 +88,7 @@ def chains(
     console = Console(stderr=True, highlight=False)
 
     def tell(line: str) -> None:
-        console.print(line, markup=False)
+        console.print(line, markup=False, soft_wrap=True)
 
     with shared_servers(own=own_servers) as shared:
         databases = Databases(shared.database_url)
@@ -106,7 +106,7 @@ def chains(
     out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     out.print(report.table(run, loads, rounds))
     for note in report.notes(run):
-        out.print(note, markup=False)
+        out.print(note, markup=False, soft_wrap=True)
     if as_json:
         print(json.dumps(report.as_json(run, machine)), flush=True)
     raise typer.Exit(1 if run.failed or not run.results.seconds else 0)

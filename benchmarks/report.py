@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -17,20 +17,21 @@ if TYPE_CHECKING:
     from benchmarks.measures import Figure
     from benchmarks.rounds import Run
 
-_LATENCY_PEERS: Final = ("dbos",)
-
 
 def table(run: Run, loads: Sequence[Load], rounds: int) -> Table:
     """The medians with their spreads, one line per contender, and how Almanac compares."""
     shown = Table(
         title=f"Chains of steps: median of {rounds} rounds (lowest to highest)",
-        caption="Steps per second: higher is better. Milliseconds per step: one chain, alone.",
+        caption="steps/s: more is better; ms/step: less is better",
     )
     shown.add_column("contender")
     for load in loads:
-        if load.is_alone:
-            shown.add_column(f"{load.name}\nms/step", justify="right")
-        shown.add_column(f"{load.name}, {load.at_once} at once\nsteps/s", justify="right")
+        heading = (
+            f"{load.name}, alone\nms/step"
+            if load.is_alone
+            else f"{load.name}, {load.at_once} at once\nsteps/s"
+        )
+        shown.add_column(heading, justify="right")
     for name, entry in CONTENDERS.items():
         if name in run.results.seconds:
             shown.add_row(entry.title, *_cells(run, name, loads))
@@ -56,16 +57,13 @@ def ratios(run: Run) -> dict[str, Figure]:
     """
     results = run.results
     found: dict[str, Figure] = {}
-    for name, entry in CONTENDERS.items():
-        if name == ALMANAC:
-            continue
+    peers = [(name, entry.ratio) for name, entry in CONTENDERS.items() if name != ALMANAC]
+    for name, ratio in peers:
         if results.has(ALMANAC, THROUGHPUT) and results.has(name, THROUGHPUT):
-            found[f"throughput_vs_{entry.ratio}"] = results.rate_ratio(ALMANAC, name, THROUGHPUT)
-    for name in _LATENCY_PEERS:
+            found[f"throughput_vs_{ratio}"] = results.rate_ratio(ALMANAC, name, THROUGHPUT)
+    for name, ratio in peers:
         if results.has(ALMANAC, LATENCY) and results.has(name, LATENCY):
-            found[f"latency_vs_{CONTENDERS[name].ratio}"] = results.latency_ratio(
-                ALMANAC, name, LATENCY
-            )
+            found[f"latency_vs_{ratio}"] = results.latency_ratio(ALMANAC, name, LATENCY)
     return found
 
 
@@ -95,12 +93,12 @@ def as_json(run: Run, machine: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cells(run: Run, name: str, loads: Sequence[Load]) -> list[str]:
-    cells = []
-    for load in loads:
-        if load.is_alone:
-            cells.append(_cell(run.results.step_milliseconds(name, load), 2))
-        cells.append(_cell(run.results.rate(name, load), 0))
-    return cells
+    return [
+        _cell(run.results.step_milliseconds(name, load), 2)
+        if load.is_alone
+        else _cell(run.results.rate(name, load), 0)
+        for load in loads
+    ]
 
 
 def _cell(figure: Figure, digits: int) -> str:

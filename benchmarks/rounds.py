@@ -97,7 +97,7 @@ class Rounds:
         return names[first:] + names[:first]
 
     def _bring_on(self, name: str, stages: contextlib.ExitStack) -> None:
-        self._tell(f"{name}: set up and warmed up")
+        self._tell(f"{name}: setting up and warming up")
         directory = self._shared.directory / name
         directory.mkdir()
         servers = Servers(
