@@ -25,6 +25,7 @@ class Folded:
 
     Attributes:
         state: The fold of its journal.
+        writer: Who wrote the last entry of the fold.
         outputs: Outputs of finished step runs that were at hand.
         looked: Waits for which stored events were looked for after they had been committed.
         stored: Events found ahead of the waits that will take them, by event key and match.
@@ -33,6 +34,7 @@ class Folded:
     """
 
     state: State = field(default_factory=State)
+    writer: str | None = None
     outputs: dict[Key, Any] = field(default_factory=dict)
     looked: set[Key] = field(default_factory=set)
     stored: dict[Any, list[StoredEvent]] = field(default_factory=dict)

@@ -193,7 +193,9 @@ class _Turn:
         return not self.progressed or time.monotonic() - self.began < stretch
 
     async def _load(self, *, again: bool = False) -> list[Arrived]:
-        loaded = await self.deps.loader.load(self.held.connection, self.ulid, self.state.seq)
+        loaded = await self.deps.loader.load(
+            self.held.connection, self.ulid, self.state.seq, self.folded.writer
+        )
         if again and loaded.entries:
             raise Superseded
         if loaded.since != self.state.seq:
@@ -202,6 +204,7 @@ class _Turn:
             if entry.kind == kinds.SNAPSHOT:
                 self.folded.snapshot_seq = seq
         self.folded.state = fold(loaded.entries, self.folded.state)
+        self.folded.writer = loaded.writer
         if any(arrived.kind == "event" for arrived in loaded.inbox):
             self.folded.looked.clear()
         self.loaded = loaded
@@ -269,7 +272,7 @@ class _Turn:
         if appended is None:
             raise Superseded
         self.progressed = True
-        self.folded.state = state
+        self.folded.state, self.folded.writer = state, self.writer
         self.clock = (appended.at, time.monotonic())
         self._begin_handlers(entries)
         return True, appended.more

@@ -52,6 +52,7 @@ class Loaded:
         entries: Journal entries after ``since``, in order.
         inbox: Unapplied inbox rows by id, at most ``MAX_INBOX``.
         now: The database's clock.
+        writer: Who wrote the last entry; None when there is none.
     """
 
     id: Key
@@ -65,6 +66,7 @@ class Loaded:
     facts: Facts
     actor: Mapping[str, Any]
     now: datetime
+    writer: str | None
 
 
 class Loader:
@@ -75,21 +77,24 @@ class Loader:
         self._names = names
         self._text_key = settings.primary_key_type != "bigint"
         # Two texts, so that the common load of a cached instance never looks for a snapshot.
-        beyond = "j.seq > $2"
         snapshot = (
             f"j.seq >= coalesce((SELECT max(s.seq) FROM {names.journal} s"
             " WHERE s.instance_id = i.id AND s.kind = 'snapshot'), 0)"
         )
-        self._some = self._text(beyond)
-        self._all = self._text(f"{beyond} AND {snapshot}")
+        self._some = self._text("j.seq >= $2")
+        self._all = self._text(f"j.seq > $2 AND {snapshot}")
 
-    async def load(self, connection: Connection, ulid: str, since: int = 0) -> Loaded:
+    async def load(
+        self, connection: Connection, ulid: str, since: int = 0, writer: str | None = None
+    ) -> Loaded:
         """Reads one instance as it stands now.
 
         Args:
             connection: Outside a transaction.
             ulid: The instance's public id.
             since: The seq that the caller has folded already.
+            writer: Who wrote that entry, as far as the caller knows. If it is another's, the record
+                was restored and has taken another path: everything is loaded then.
 
         Raises:
             NotFound: No instance has that ulid.
@@ -104,9 +109,11 @@ class Loader:
         entries: list[Entry] = []
         inbox: list[Arrived] = []
         journal = sorted((r for r in rows if r["part"] == "j"), key=lambda r: r["seq"])
-        if head["seq"] < since:
-            # The record was restored to an earlier state than this process has seen.
-            return await self.load(connection, ulid)
+        newest = journal[-1]["writer"] if journal else None
+        if since:
+            known = journal.pop(0) if journal else None
+            if known is None or (writer is not None and known["writer"] != writer):
+                return await self.load(connection, ulid)
         expected = since
         for row in journal:
             if row["version"] > CURRENT or row["kind"] not in KINDS:
@@ -146,6 +153,7 @@ class Loader:
             facts=_facts(ulid, instance),
             actor=instance["actor"],
             now=head["at"],
+            writer=newest,
         )
 
     async def outputs(self, connection: Connection, steps: frozenset[Key]) -> dict[Key, Any]:
@@ -210,13 +218,15 @@ SELECT 'i' AS part, i.id, i.lock_version AS seq, i.status AS kind, NULL AS node,
             'starter', CASE WHEN i.starter_type IS NULL THEN NULL ELSE
                jsonb_build_object('type', i.starter_type, 'id', i.starter_id) END,
             'owner', CASE WHEN i.owner_type IS NULL THEN NULL ELSE
-               jsonb_build_object('type', i.owner_type, 'id', i.owner_id) END)) AS data
+               jsonb_build_object('type', i.owner_type, 'id', i.owner_id) END)) AS data,
+       NULL AS writer
 FROM i
 UNION ALL
-SELECT 'j', NULL, j.seq, j.kind, j.node_id, j.step_run_id, j.at, j.interpreter, j.data
+SELECT 'j', NULL, j.seq, j.kind, j.node_id, j.step_run_id, j.at, j.interpreter,
+       CASE WHEN j.seq > $2 THEN j.data END, j.writer
 FROM i JOIN {n.journal} j ON j.instance_id = i.id WHERE {journal}
 UNION ALL
-SELECT 'b', b.id, 0, b.kind, NULL, b.event_id, b.created_at, 0, b.payload
+SELECT 'b', b.id, 0, b.kind, NULL, b.event_id, b.created_at, 0, b.payload, NULL
 FROM i CROSS JOIN LATERAL (
   SELECT * FROM {n.inbox} u WHERE u.instance_id = i.id AND u.applied_at IS NULL
   ORDER BY u.id LIMIT {MAX_INBOX}) b
