@@ -12,36 +12,30 @@ from adapter.execution.turn import take_turn
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.apply import fold
 from adapter.interpreter.entries import Entry
-from adapter.interpreter.state import AcceptFrom, Wait
 from adapter.interpreter.version import CURRENT
 from adapter.records.load import Loader, NewerJournal
-from adapter.records.look import Looker
 from tests.attacks.seams import StoppedAppender, assert_sound, record
 from tests.execution.runtime import Runtime, action, chain, graph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from adapter.execution.deps import TurnDeps
+    from adapter.execution.turn import TurnResult
+
 STEP_BY_STEP = timedelta(0)
-FROM_THE_FIRST = AcceptFrom("1:1:")
 
 
-class Watched:
-    """A connection that keeps what is asked of it."""
+class Counted:
+    """A connection that counts what is asked of it."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self.asked: list[tuple[str, tuple[Any, ...]]] = []
+        self.asked = 0
 
     async def fetch(self, query: str, *arguments: Any) -> Any:
-        self.asked.append((query, arguments))
+        self.asked += 1
         return await self._connection.fetch(query, *arguments)
-
-    async def plan(self) -> str:
-        """How PostgreSQL answers the last question."""
-        query, arguments = self.asked[-1]
-        rows = await self._connection.fetch(f"EXPLAIN {query}", *arguments)
-        return "\n".join(row[0] for row in rows)
 
 
 def counting(limit: int) -> dict[str, Any]:
@@ -88,13 +82,13 @@ async def test_b7_a_load_is_one_statement_with_everything_in_it(runtime: Runtime
     )
 
     async with runtime.pool.acquire() as connection:
-        watched: Any = Watched(connection)
+        counted: Any = Counted(connection)
         for since in (0, 2):
-            loaded = await Loader(runtime.settings).load(watched, ulid, since)
+            loaded = await Loader(runtime.settings).load(counted, ulid, since)
             assert (loaded.seq, len(loaded.entries)) == (5, 5 - since)
             assert [arrived.kind for arrived in loaded.inbox] == ["note"]
 
-    assert len(watched.asked) == 2
+    assert counted.asked == 2
 
 
 async def test_b7_two_turns_that_loaded_the_same_command_apply_it_once(runtime: Runtime) -> None:
@@ -141,6 +135,41 @@ async def test_a11c_a_process_that_has_seen_more_than_the_record_holds_folds_the
 
     assert await record(runtime, ulid) == undisturbed
     await assert_sound(runtime, ulid)
+
+
+async def test_a11c_a_record_that_was_restored_and_went_another_way_is_folded_anew(
+    runtime: Runtime,
+) -> None:
+    echo(runtime, "test.a")
+    read = {"n": "${ steps.w1.output.n }"}
+    waits = [{"id": f"w{n}", "type": "wait", "config": {"event": f"go{n}"}} for n in (1, 2)]
+    a, b = action("a", "test.a", input=read), action("b", "test.a", input=read)
+    ulid = await runtime.begun(chain(waits[0], a, waits[1], b))
+    deps, other = runtime.process(), runtime.process()
+    await runtime.finish(deps, ulid)
+    kept = await _dump(runtime)
+    await _emitted(runtime, deps, ulid, "go1", 1)
+
+    await _restore(runtime, kept)
+    await _emitted(runtime, other, ulid, "go1", 2)
+    result = await _emitted(runtime, deps, ulid, "go2", 3)
+
+    assert result.ended
+    outputs = await runtime.pool.fetch(
+        "SELECT output FROM workflow_step_runs WHERE node_type = 'action'"
+    )
+    assert [row["output"] for row in outputs] == ['{"n": 2}'] * 2
+    await assert_sound(runtime, ulid)
+
+
+async def _emitted(runtime: Runtime, deps: TurnDeps, ulid: str, key: str, n: int) -> TurnResult:
+    event = await runtime.emit(key, {"n": n})
+    await runtime.pool.execute(
+        "INSERT INTO workflow_inbox (instance_id, kind, event_id)"
+        " SELECT id, 'event', $1 FROM workflow_instances",
+        event,
+    )
+    return await runtime.finish(deps, ulid)
 
 
 async def _poke_for_event(runtime: Runtime) -> None:
@@ -308,35 +337,3 @@ async def _every_entry(runtime: Runtime, ulid: str) -> Sequence[Any]:
         )
         rest = await Loader(runtime.settings).load(connection, ulid, since=1)
     return [Entry(first["kind"], data=orjson.loads(first["data"])), *rest.entries]
-
-
-async def _many_events(runtime: Runtime, count: int) -> None:
-    await runtime.pool.execute(
-        "INSERT INTO workflow_event_fields (event_key, epoch, fields) VALUES ('go', 1, '{case}')"
-    )
-    await runtime.pool.execute(
-        "INSERT INTO workflow_events (key, owner_scope, payload, epoch, digests)"
-        " SELECT 'go', '*', p, 1, ARRAY[md5('go' || chr(10) || p::text)::uuid]"
-        " FROM generate_series(1, $1) n, jsonb_build_object('case', n) p",
-        count,
-    )
-    await runtime.pool.execute("ANALYZE workflow_events, workflow_event_fields")
-
-
-@pytest.mark.parametrize("case", [7, -1])
-async def test_b16_a_look_finds_its_events_by_digest_however_many_have_the_same_key(
-    runtime: Runtime, case: int
-) -> None:
-    await _many_events(runtime, 20_000)
-    wait = Wait(1, 1, "w", "event", event="go", match={"case": case})
-
-    async with runtime.pool.acquire() as connection:
-        watched: Any = Watched(connection)
-        found = await Looker(runtime.settings).look(
-            watched, wait, accept_from=FROM_THE_FIRST, consumed=(), owner_scope="*"
-        )
-        plan = await watched.plan()
-
-    assert [event.payload for event in found] == [{"case": case}] * (case > 0)
-    assert "ix_workflow_events_digests" in plan
-    assert "Seq Scan on workflow_events e" not in plan

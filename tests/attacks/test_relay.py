@@ -270,7 +270,7 @@ def turns_of(runtime: Runtime) -> Turns:
     return Turns(TurnActivities(runtime.process(), asyncio.Event(), lambda _: None))
 
 
-async def test_a4a_b8c_what_was_poked_before_temporal_lost_its_memory_is_applied_after_it(
+async def test_a4a_a6e_b8c_what_was_poked_before_temporal_lost_its_memory_is_applied_after_it(
     runtime: Runtime, temporal_address: str
 ) -> None:
     driven = await Driven.at(temporal_address)

@@ -138,17 +138,19 @@ async def test_a_turn_that_breaks_off_at_every_append_still_comes_to_its_end(
     await assert_sound(runtime, ulid)
 
 
-async def test_two_turns_of_one_instance_at_once_end_as_one_would(runtime: Runtime) -> None:
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_two_turns_of_one_instance_at_once_end_as_one_would(
+    runtime: Runtime, processes: int
+) -> None:
     handlers(runtime)
     version = await runtime.publish(everything())
     expected, _ = await undisturbed(runtime, version)
 
     for _ in range(10):
         ulid = await begun(runtime, version)
-        processes = [runtime.process(), runtime.process()]
-        await asyncio.gather(*(take_turn(deps, ulid) for deps in processes))
+        two = [runtime.process() for _ in range(processes)] * (3 - processes)
         for _ in range(20):
-            results = await asyncio.gather(*(take_turn(deps, ulid) for deps in processes))
+            results = await asyncio.gather(*(take_turn(deps, ulid) for deps in two))
             if all(result.ended for result in results):
                 break
         assert await record(runtime, ulid) == expected
