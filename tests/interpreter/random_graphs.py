@@ -151,6 +151,9 @@ class World:
     outputs: dict[Key, Any] = field(default_factory=dict)
     inputs: dict[Key, Any] = field(default_factory=dict)
     worker: str = "worker-1"
+    random: float = 0.0
+    bounds: Bounds = field(default_factory=lambda: Bounds(max_steps=60))
+    policies: dict[str, Policy] = field(default_factory=lambda: {"known": Policy()})
 
     @classmethod
     def of(cls, document: dict[str, Any], trigger: dict[str, Any]) -> World:
@@ -173,11 +176,12 @@ class World:
             step_id=self.draw,
             wait_id=self.draw,
             begin=self.begin,
-            bounds=Bounds(max_steps=60),
-            policies={"known": Policy()},
+            bounds=self.bounds,
+            policies=self.policies,
             outputs=self.outputs,
             inputs=self.inputs,
             stored=self.stored_for,
+            random=self.random,
         )
 
     def stored_for(self, wait: Wait) -> list[StoredEvent]:
