@@ -19,7 +19,7 @@ from adapter.interpreter.events import Arrived
 from adapter.interpreter.version import CURRENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from adapter.interpreter.state import Key
@@ -107,7 +107,6 @@ class Loader:
         head = rows[0]
         instance = orjson.loads(head["data"])
         entries: list[Entry] = []
-        inbox: list[Arrived] = []
         journal = sorted((r for r in rows if r["part"] == "j"), key=lambda r: r["seq"])
         newest = journal[-1]["writer"] if journal else None
         if since:
@@ -135,12 +134,6 @@ class Loader:
                 f"instance {ulid}: lock_version is {head['seq']}, the journal ends at {expected}",
                 ulid=ulid,
             )
-        for row in rows:
-            if row["part"] == "b":
-                payload = None if row["data"] is None else orjson.loads(row["data"])
-                key = self._key(row["id"])
-                inbox.append(Arrived(key or 0, row["kind"], payload, self._key(row["step"])))
-        inbox.sort(key=lambda arrived: arrived.id)
         return Loaded(
             id=self._key(head["id"]) or 0,
             version=self._key(head["step"]) or 0,
@@ -149,12 +142,21 @@ class Loader:
             seq=head["seq"],
             since=expected - len(entries),
             entries=entries,
-            inbox=inbox,
+            inbox=self._arrived(rows),
             facts=_facts(ulid, instance),
             actor=instance["actor"],
             now=head["at"],
             writer=newest,
         )
+
+    def _arrived(self, rows: Iterable[Any]) -> list[Arrived]:
+        inbox: list[Arrived] = []
+        for row in rows:
+            if row["part"] == "b":
+                payload = None if row["data"] is None else orjson.loads(row["data"])
+                key = self._key(row["id"])
+                inbox.append(Arrived(key or 0, row["kind"], payload, self._key(row["step"])))
+        return sorted(inbox, key=lambda arrived: arrived.id)
 
     async def outputs(self, connection: Connection, steps: frozenset[Key]) -> dict[Key, Any]:
         """The outputs of finished step runs, by id; they never change, so any snapshot will do."""
