@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AsyncExitStack
+from importlib.metadata import version
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from adapter.client.almanac import Almanac
+from adapter.client.endings import Endings
+from adapter.execution.registry import Registry
+from adapter.settings import Settings
 from benchmarks.contenders.contract import Contender, Servers, drive
-from benchmarks.errors import NotInstalled
+from benchmarks.errors import WrongResult
+from temporal_workflows.worker import running_worker
 
 if TYPE_CHECKING:
     from benchmarks.loads import Load
 
 DEFINITION: Final = "benchmark.chain.{steps}"
+REGISTRY: Final = Registry()
+
+_FACTS: Final = """
+SELECT (SELECT count(*) FROM workflow_instances) AS instances,
+  (SELECT count(*) FROM workflow_step_runs WHERE node_type = 'action') AS steps,
+  (SELECT count(*) FROM workflow_step_runs) AS step_runs,
+  (SELECT count(*) FROM workflow_journal) AS entries,
+  (SELECT count(*) FROM (SELECT DISTINCT instance_id, at FROM workflow_journal) a) AS commits,
+  (SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c WHERE c.relkind = 'r'
+   AND c.relname LIKE 'workflow%') AS bytes
+"""
+_SUM: Final = """
+SELECT count(*) AS steps, coalesce(sum((s.output ->> 'n')::integer), 0) AS total
+FROM workflow_step_runs s JOIN workflow_instances i ON i.id = s.instance_id
+WHERE i.ulid = $1 AND s.node_type = 'action' AND s.status = 'succeeded'
+"""
+
+
+@REGISTRY.action("benchmark.step")
+async def step(n: int) -> dict[str, int]:
+    """One step of a chain."""
+    await asyncio.sleep(0)
+    return {"n": n}
 
 
 def chain_graph(steps: int) -> dict[str, Any]:
@@ -46,26 +77,52 @@ class Contestant(Contender):
 
     async def setup(self, servers: Servers) -> None:
         """Migrates the database, registers the action, starts the worker."""
-        raise NotInstalled("the runtime is not there yet")
+        settings = Settings(
+            database_url=servers.database_url,
+            temporal_address=servers.temporal_address,
+            temporal_namespace=servers.temporal_namespace,
+            task_queue="benchmark-almanac",
+        )
+        self._published: set[int] = set()
+        self._running = AsyncExitStack()
+        self._almanac = self._running.enter_context(Almanac(settings, registry=REGISTRY))
+        await asyncio.to_thread(self._almanac.migrate)
+        await self._running.enter_async_context(running_worker(settings, REGISTRY))
+        self._endings = await self._running.enter_async_context(Endings(settings))
+        self.facts = {"temporalio": version("temporalio"), "worker": settings.worker.model_dump(mode="json")}
 
     async def run(self, load: Load) -> float:
         """Publishes the graph of this length unless done, runs the load, checks the tables."""
         await self._publish(load.steps)
-        seconds = await drive(load, self._chain)
-        await self._check(load)
-        return seconds
+        return await drive(load, self._chain)
 
     async def teardown(self) -> None:
         """Stops the worker; leaves in ``extra`` what the tables tell: rows per step, bytes."""
+        running = getattr(self, "_running", None)
+        if running is None:
+            return
+        row = dict(await self._endings.fetch(_FACTS))
+        steps, instances = max(row["steps"], 1), max(row["instances"], 1)
+        self.extra = {
+            "commits_per_step": round((row["commits"] - instances) / steps, 3),
+            "journal_rows_per_step": round(row["entries"] / steps, 2),
+            "rows_per_instance": round((row["entries"] + row["step_runs"]) / instances + 2, 1),
+            "kb_per_instance": round(int(row["bytes"]) / 1024 / instances, 1),
+        }
+        await running.aclose()
 
     async def _publish(self, steps: int) -> None:
         """Publishes :func:`chain_graph` of that length once; outside of what is timed."""
-        raise NotImplementedError
+        if steps not in self._published:
+            await asyncio.to_thread(self._almanac.publish, chain_graph(steps))
+            self._published.add(steps)
 
     async def _chain(self, steps: int) -> int:
         """Starts one instance, waits for its end, returns the sum of the ``n`` of its outputs."""
-        raise NotImplementedError
-
-    async def _check(self, load: Load) -> None:
-        """Raises WrongResult unless each instance has ``load.steps`` succeeded step runs."""
-        raise NotImplementedError
+        key = DEFINITION.format(steps=steps)
+        started = await asyncio.to_thread(self._almanac.start, key)
+        status = await self._endings.wait(started.ulid)
+        row = await self._endings.fetch(_SUM, started.ulid)
+        if status != "completed" or row["steps"] != steps:
+            raise WrongResult(f"{started.ulid} is {status} with {row['steps']} steps, not {steps}")
+        return int(row["total"])
