@@ -98,6 +98,11 @@ class Expression:
         """The ids of the steps that it reads; None when that cannot be told, so all."""
         return self.refs.steps
 
+    @property
+    def looks_up(self) -> bool:
+        """Whether it only passes on what it finds, and makes nothing."""
+        return self._direct is not None
+
     def evaluate(self, names: Mapping[str, Any]) -> Any:
         """Returns the result as a canonical JSON value.
 

@@ -9,15 +9,42 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from adapter.errors import ExpressionError
-from adapter.graph.expressions import Expression, compile_expression
+from adapter.graph.budgets import weigh
+from adapter.graph.expressions import EvaluationFailed, Expression, compile_expression
 from adapter.graph.pointers import pointer_of
 from adapter.graph.references import NOTHING, References
 
+MAX_MADE: Final = 16 * 1024 * 1024
+"""Characters and values that one rendering may make: far above any limit, far below any memory."""
+
 _Names = Mapping[str, Any]
-_Render = Callable[[_Names], Any]
+
+
+class _Made:
+    """Counts what one rendering makes; what it only passes on costs nothing."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left: float = MAX_MADE
+
+    def count(self, value: Any) -> None:
+        """Adds a value that was made.
+
+        Raises:
+            EvaluationFailed: All together has become too much.
+        """
+        self._left -= len(value) if type(value) is str else weigh(value)
+        if self._left < 0:
+            raise EvaluationFailed(
+                f"the template makes more than {MAX_MADE // 1024 // 1024} MB with its values put in"
+            )
+
+
+_Render = Callable[[_Names, _Made], Any]
 
 
 class Template:
@@ -51,9 +78,10 @@ class Template:
         """The value with every expression replaced, canonical if the template was.
 
         Raises:
-            EvaluationFailed: An expression failed.
+            EvaluationFailed: An expression failed, or the texts and values that were made are more
+                than ``MAX_MADE`` together.
         """
-        return self._render(names)
+        return self._render(names, _Made())
 
 
 def compile_template(value: Any, *, event: bool = False) -> Template:
@@ -183,10 +211,10 @@ class _Compiler:
             return None
         copied = value.copy
 
-        def render(names: _Names) -> Any:
+        def render(names: _Names, made: _Made) -> Any:
             result = copied()
             for key, part in parts:
-                result[key] = part(names)
+                result[key] = part(names, made)
             return result
 
         return render
@@ -204,19 +232,37 @@ class _Compiler:
         self.found += [(pointer, piece) for piece in pieces if isinstance(piece, Expression)]
         if len(pieces) == 1:
             only = pieces[0]
-            return only.evaluate if isinstance(only, Expression) else _constant(only)
+            return _value(only) if isinstance(only, Expression) else _constant(only)
 
-        def render(names: _Names) -> str:
-            return "".join(
-                as_text(piece.evaluate(names)) if isinstance(piece, Expression) else piece
-                for piece in pieces
-            )
+        def render(names: _Names, made: _Made) -> str:
+            texts: list[str] = []
+            for piece in pieces:
+                if isinstance(piece, Expression):
+                    text = as_text(piece.evaluate(names))
+                    made.count(text)
+                    texts.append(text)
+                else:
+                    texts.append(piece)
+            return "".join(texts)
 
         return render
 
 
 def _constant(value: Any) -> _Render:
-    return lambda _names: value
+    return lambda _names, _made: value
+
+
+def _value(expression: Expression) -> _Render:
+    if expression.looks_up:
+        return lambda names, _made: expression.evaluate(names)
+
+    def render(names: _Names, made: _Made) -> Any:
+        value = expression.evaluate(names)
+        if isinstance(value, str | list | dict):
+            made.count(value)
+        return value
+
+    return render
 
 
 def as_text(value: Any) -> str:

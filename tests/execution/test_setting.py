@@ -136,6 +136,24 @@ async def test_a_state_that_doubles_ends_at_its_limit(runtime: Runtime) -> None:
     assert (instance["status"], instance["failed_node_id"]) == ("failed", "double")
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"text": "${ trigger.text }" * 10_000},
+        {f"v{n}": "${ trigger.text + trigger.text }" for n in range(200)},
+        {f"v{n}": "text: ${ trigger.many }" for n in range(200)},
+    ],
+)
+async def test_a_config_that_makes_a_large_value_again_and_again_is_refused_in_time(
+    runtime: Runtime, values: dict[str, Any]
+) -> None:
+    payload = {"text": "x" * 100_000, "many": ["y" * 100] * 2_000}
+    ulid = await runtime.ran(chain(set_node("many", values)), payload)
+    instance = await runtime.instance(ulid)
+    assert instance["status"] == "failed"
+    assert instance["failure_code"] in ("expression_failed", "state_too_large")
+
+
 async def test_a_config_that_names_one_large_value_a_thousand_times_is_refused(
     runtime: Runtime,
 ) -> None:

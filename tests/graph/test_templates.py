@@ -127,3 +127,12 @@ def test_any_text_is_compiled_or_refused(text: str) -> None:
         template.render(NAMES)
     except EvaluationFailed:
         return
+
+
+def test_what_one_rendering_makes_is_bounded_and_what_it_passes_on_is_not() -> None:
+    large = "x" * 250_000
+    passed_on = compile_template(["${ trigger }"] * 1_000).render({"trigger": large})
+    assert passed_on == [large] * 1_000
+    for makes in ("${ trigger }" * 1_000, ["is ${ trigger }"] * 1_000, ["${ trigger + 'x' }"] * 99):
+        with pytest.raises(EvaluationFailed, match="makes more than 16 MB"):
+            compile_template(makes).render({"trigger": large})

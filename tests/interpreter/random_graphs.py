@@ -142,7 +142,7 @@ class World:
     """What surrounds a decider in these tests: a clock, ids, stored events."""
 
     graph: Graph
-    trigger: dict[str, Any]
+    trigger: Any
     now: datetime = BEGIN
     ids: int = 0
     turn: int = 0
@@ -156,7 +156,7 @@ class World:
     policies: dict[str, Policy] = field(default_factory=lambda: {"known": Policy()})
 
     @classmethod
-    def of(cls, document: dict[str, Any], trigger: dict[str, Any]) -> World:
+    def of(cls, document: dict[str, Any], trigger: Any) -> World:
         return cls(compile_graph(document), trigger)
 
     @property
