@@ -30,6 +30,9 @@ AT_ONCE = 8
 
 AGAIN_INTERVAL = 1.0
 LISTEN_INTERVAL = 1.0
+UNWATCHED_INTERVAL = 2.0
+"""Seconds between two looks of a lane that nobody wakes."""
+
 ERROR_FIRST = 0.5
 ERROR_MOST = 10.0
 
@@ -72,7 +75,9 @@ class Relay:
         self._interval = settings.worker.relay_interval.total_seconds()
         self._sweep_interval = settings.worker.sweep_interval.total_seconds()
         self._settings = settings
-        self._nudged = {lane: asyncio.Event() for lane in ("starts", "pokes", "match", "ends")}
+        self._nudged = {
+            lane: asyncio.Event() for lane in ("watch", "starts", "pokes", "match", "ends")
+        }
         self._ended: list[str] = []
         self._swept = ""
         self.report = RelayReport()
@@ -80,18 +85,18 @@ class Relay:
     async def run(self) -> None:
         """Runs all lanes until it is cancelled."""
         async with asyncio.TaskGroup() as lanes:
-            lanes.create_task(self._lane("starts", self.start_batch, self._interval))
-            lanes.create_task(self._lane("pokes", self.poke_batch, self._interval))
-            lanes.create_task(self._lane("match", self.match_batch, self._interval))
+            lanes.create_task(self._lane("watch", self.watch, self._interval))
+            lanes.create_task(self._lane("starts", self.start_batch, UNWATCHED_INTERVAL))
+            lanes.create_task(self._lane("pokes", self.poke_batch, UNWATCHED_INTERVAL))
+            lanes.create_task(self._lane("match", self.match_batch, UNWATCHED_INTERVAL))
             lanes.create_task(self._lane("again", self.again_batch, AGAIN_INTERVAL))
             lanes.create_task(self._lane("sweep", self.sweep_batch, self._sweep_interval))
             lanes.create_task(self._lane("ends", self.end_batch, LISTEN_INTERVAL))
             lanes.create_task(self._lane("listen", self._listen, LISTEN_INTERVAL))
 
     def nudge(self) -> None:
-        """Makes the lanes look at once; they look by themselves anyway."""
-        for lane in ("starts", "pokes", "match"):
-            self._nudged[lane].set()
+        """Makes the relay look at once; it looks by itself anyway."""
+        self._nudged["watch"].set()
 
     def ended(self, ulid: str) -> None:
         """Has those who wait for an instance told that it has ended."""
@@ -116,6 +121,17 @@ class Relay:
             pause = ERROR_FIRST
             if not more:
                 await _either(nudged, interval)
+
+    async def watch(self) -> bool:
+        """Wakes the lanes that have something to do: one cheap query instead of one in each."""
+        async with self._pool.acquire() as connection:
+            inbox, events = await self._relaying.peek(connection)
+        if inbox:
+            self._nudged["starts"].set()
+            self._nudged["pokes"].set()
+        if events:
+            self._nudged["match"].set()
+        return False
 
     async def start_batch(self) -> bool:
         """Starts executions for new instances; True when more may be waiting."""

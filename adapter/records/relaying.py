@@ -51,6 +51,9 @@ FROM marked m JOIN {instances} i ON i.id = m.instance_id GROUP BY i.ulid"""
         self._starts = pick.format(where=fresh.format(is_start="="), **tables)
         self._pokes = pick.format(where=fresh.format(is_start="<>"), **tables)
         self._again = pick.format(where=again, **tables)
+        self._peek = f"""
+SELECT EXISTS (SELECT 1 FROM {names.inbox} WHERE applied_at IS NULL AND poked_at IS NULL) AS inbox,
+  EXISTS (SELECT 1 FROM {names.events} WHERE matched_at IS NULL) AS events"""
         self._release = f"""
 UPDATE {names.inbox} b SET poked_at = NULL WHERE b.applied_at IS NULL AND b.instance_id IN (
   SELECT i.id FROM {names.instances} i WHERE i.ulid = ANY ($1::bpchar[]))"""
@@ -68,6 +71,11 @@ SELECT i.ulid FROM {names.instances} i WHERE i.id IN (
   SELECT s.instance_id FROM {names.step_runs} s
   WHERE s.status = 'running' AND s.updated_at < clock_timestamp() - interval '10 seconds'
 ) AND i.status IN ('running', 'waiting') AND i.ulid > $2 ORDER BY i.ulid LIMIT $1"""
+
+    async def peek(self, connection: Any) -> tuple[bool, bool]:
+        """Whether inbox rows wait for a poke, and events for a match; marks nothing."""
+        row = await connection.fetchrow(self._peek)
+        return row["inbox"], row["events"]
 
     async def claim_starts(self, connection: Any, limit: int) -> list[Claim]:
         """Marks start rows that nobody has poked for, lowest id first."""
