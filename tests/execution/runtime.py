@@ -22,7 +22,6 @@ from adapter.settings import Limits, Settings, StepsInput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from datetime import datetime
 
 
 def graph(*nodes: Mapping[str, Any], edges: list[Any], key: str = "test") -> dict[str, Any]:
@@ -166,10 +165,6 @@ class Runtime:
             ulid,
             event,
         )
-
-    async def until(self, moment: datetime) -> None:
-        """Waits until the database's clock is past a moment."""
-        await self.pool.execute("SELECT pg_sleep_until($1::timestamptz + interval '1 ms')", moment)
 
     async def jump(self, ulid: str) -> None:
         """Moves an instance's past back to where what it waits for has just fallen due.

@@ -202,7 +202,7 @@ async def test_a_late_result_does_not_reach_the_attempt_that_follows(runtime: Ru
         return "second"
 
     retry = {"max_attempts": 2, "initial": "PT0S"}
-    runtime.registry.action("try", timeout=0.1, retry=retry)(slow_once)
+    runtime.registry.action("try", timeout=0.4, retry=retry)(slow_once)
     ulid = await runtime.ran(chain(action("one", "try")))
     rows = [r for r in await runtime.rows("step_runs", ulid) if r["node_id"] == "one"]
     assert [(r["attempt"], r["status"], r["output"]) for r in rows] == [

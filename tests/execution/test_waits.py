@@ -52,7 +52,7 @@ async def test_a_wait_tells_in_its_row_what_it_waits_for(runtime: Runtime, key: 
     assert (row["kind"], row["status"], row["event_key"]) == ("event", "pending", key)
     assert row["match"] == {"permit": 4711, "kind": "fee"}
     assert (row["condition"], row["outcome"], row["payload"]) == (condition, "overdue", None)
-    assert (row["due_at"] - row["created_at"]).total_seconds() == pytest.approx(3_600, abs=1)
+    assert (row["due_at"] - row["created_at"]).total_seconds() == pytest.approx(3_600, abs=5)
     step = await runtime.step(ulid, "ask")
     assert (step["status"], row["step_run_id"]) == ("waiting", step["id"])
     assert (await runtime.instance(ulid))["status"] == "waiting"
@@ -232,26 +232,22 @@ async def test_a_wait_that_times_out_leaves_by_its_outcome(runtime: Runtime, key
 async def test_an_event_in_time_wins_even_when_it_is_seen_too_late(
     runtime: Runtime, key: str
 ) -> None:
-    ulid = await runtime.begun(with_late(wait(event=key, timeout="PT0.3S")))
-    process = runtime.process()
-    await take_turn(process, ulid)
+    ulid = await runtime.begun(with_late(wait(event=key, timeout="PT1H")))
+    await take_turn(runtime.process(), ulid)
     await runtime.deliver(ulid, await runtime.emit(key, {"n": 1}))
-    (row,) = await runtime.rows("waits", ulid)
-    await runtime.until(row["due_at"])
-    result = await take_turn(process, ulid)
+    await runtime.jump(ulid)
+    result = await take_turn(runtime.process(), ulid)
     assert (result.status, result.node) == ("completed", "end")
 
 
 async def test_an_event_after_its_time_does_not_win_even_when_both_are_seen_at_once(
     runtime: Runtime, key: str
 ) -> None:
-    ulid = await runtime.begun(with_late(wait(event=key, timeout="PT0.05S")))
-    process = runtime.process()
-    await take_turn(process, ulid)
-    (row,) = await runtime.rows("waits", ulid)
-    await runtime.until(row["due_at"])
+    ulid = await runtime.begun(with_late(wait(event=key, timeout="PT1H")))
+    await take_turn(runtime.process(), ulid)
+    await runtime.jump(ulid)
     await runtime.deliver(ulid, await runtime.emit(key, {"n": 1}))
-    result = await take_turn(process, ulid)
+    result = await take_turn(runtime.process(), ulid)
     assert (result.status, result.node) == ("completed", "late")
     assert (await runtime.rows("waits", ulid))[0]["status"] == "timed_out"
 
