@@ -6,6 +6,7 @@ import pytest
 from ulid import ULID
 
 from adapter.execution.turn import take_turn
+from adapter.records.look import BATCH
 from tests.execution.runtime import action, chain, graph
 
 if TYPE_CHECKING:
@@ -177,6 +178,25 @@ async def test_the_first_event_that_meets_the_condition_is_taken(
     assert result.status == ("waiting" if taken is None else "completed")
     if taken is not None:
         assert (await runtime.step(ulid, "end"))["output"] == {"amount": taken}
+
+
+@pytest.mark.parametrize("opened_first", [True, False])
+async def test_no_number_of_events_that_do_not_fit_hides_the_one_that_does(
+    runtime: Runtime, key: str, opened_first: bool
+) -> None:
+    document = chain(wait(event=key, condition="event.n == trigger.n"), END)
+    ulid = await runtime.begun(document, {"n": 3 * BATCH})
+    process = runtime.process()
+    if opened_first:
+        await runtime.finish(process, ulid)
+    for n in range(3 * BATCH):
+        event = await runtime.emit(key, {"n": n})
+    if opened_first:
+        await runtime.deliver(ulid, event)
+    assert (await runtime.finish(process, ulid)).status == "waiting"
+    await runtime.deliver(ulid, await runtime.emit(key, {"n": 3 * BATCH}))
+    assert (await runtime.finish(process, ulid)).status == "completed"
+    assert (await runtime.step(ulid, "end"))["output"] == {"n": 3 * BATCH}
 
 
 async def test_each_visit_of_a_wait_takes_the_next_event_in_order(
