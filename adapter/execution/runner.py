@@ -90,7 +90,7 @@ class HandlerRunner:
 
     def start(self) -> None:
         """Starts the handler thread."""
-        loop = asyncio.new_event_loop()
+        loop = _new_loop()
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="almanac-plain-handler")
         self._loop = loop
         self._thread = threading.Thread(
@@ -220,3 +220,12 @@ class HandlerRunner:
 def _cancel(timers: list[asyncio.TimerHandle]) -> None:
     for timer in timers:
         timer.cancel()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where there is one: it wakes from another thread at half the price."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

@@ -89,7 +89,11 @@ class OwnTables:
                 "id",
                 postgresql_where=sql("applied_at IS NULL AND poked_at IS NULL"),
             ),
-            Index(f"ix_{name}_poked_at", "poked_at", postgresql_where=sql("applied_at IS NULL")),
+            Index(
+                f"ix_{name}_poked_at",
+                "poked_at",
+                postgresql_where=sql("applied_at IS NULL AND poked_at IS NOT NULL"),
+            ),
         )
 
     def events(self) -> Table:

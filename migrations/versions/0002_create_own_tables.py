@@ -58,7 +58,9 @@ CREATE TABLE {inbox} (
 """,
     "CREATE INDEX ix_{inbox}_unapplied ON {inbox} (instance_id, id) WHERE applied_at IS NULL",
     "CREATE INDEX ix_{inbox}_unpoked ON {inbox} (id) WHERE applied_at IS NULL AND poked_at IS NULL",
-    "CREATE INDEX ix_{inbox}_poked_at ON {inbox} (poked_at) WHERE applied_at IS NULL",
+    # Not for rows that were never poked: then no append can mistake it for its own look-up.
+    "CREATE INDEX ix_{inbox}_poked_at ON {inbox} (poked_at)"
+    " WHERE applied_at IS NULL AND poked_at IS NOT NULL",
     """
 CREATE TABLE {events} (
     id {id},
