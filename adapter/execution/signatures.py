@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
+from pydantic.fields import FieldInfo
 
 from adapter.errors import InvalidInput, StepError
 
@@ -44,14 +45,19 @@ def arguments_of(name: str, function: Callable[..., Any]) -> type[BaseModel]:
             )
         if parameter.name == CONTEXT:
             continue
-        default = ... if parameter.default is parameter.empty else parameter.default
-        field = Field(default, alias=parameter.name)
-        fields[f"p{place}"] = (hints.get(parameter.name, Any), field)
+        fields[f"p{place}"] = _field(parameter, hints.get(parameter.name, Any))
     config = ConfigDict(extra=extra, arbitrary_types_allowed=True)
     try:
         return create_model("Input", __config__=config, **fields)
     except PydanticUserError as error:
         raise InvalidInput(f"action {name!r}: its annotations cannot be used: {error}") from error
+
+
+def _field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
+    default: Any = parameter.default
+    if isinstance(default, FieldInfo):
+        return (Annotated[hint, default], Field(alias=parameter.name))
+    return (hint, Field(... if default is parameter.empty else default, alias=parameter.name))
 
 
 def bind(name: str, model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import Field
 
 import adapter
 from adapter.errors import Conflict, InvalidInput, StepError
@@ -185,6 +186,30 @@ def test_keyword_parameters_take_what_has_no_parameter_of_its_own() -> None:
 
     assert registry.actions["open"].bind({"a": "1", "b": [2]}) == {"a": 1, "b": [2]}
     assert registry.actions["all"].bind({"a": "1", "p0": 2}) == {"a": "1", "p0": 2}
+
+
+def test_a_default_may_be_one_of_pydantics_fields() -> None:
+    registry = Registry()
+
+    @registry.action("wait")
+    def wait(days: int = Field(default=3, ge=1), kinds: list[str] = Field(default_factory=list)):  # type: ignore[no-untyped-def]  # noqa: B008
+        ...
+
+    bind = registry.actions["wait"].bind
+    assert bind({}) == {"days": 3, "kinds": []}
+    with pytest.raises(StepError, match="days: Input should be greater than or equal to 1"):
+        bind({"days": 0})
+
+
+def test_a_default_is_nobody_elses_to_change() -> None:
+    registry = Registry()
+
+    @registry.action("mark")
+    def mark(rows: list[int] = []) -> None: ...  # noqa: B006
+
+    bind = registry.actions["mark"].bind
+    bind({})["rows"].append(1)
+    assert bind({}) == {"rows": []}
 
 
 @pytest.mark.parametrize("name", ["json", "copy", "schema", "model_config", "_row", "model_fields"])
