@@ -273,15 +273,25 @@ async def test_an_event_after_its_time_does_not_win_even_when_both_are_seen_at_o
 
 
 @pytest.mark.parametrize("config", [{"timeout": "PT0.05S"}, {"until": "2020-01-01T00:00:00Z"}])
-async def test_a_wait_for_a_time_alone_leaves_by_its_time_out(
+async def test_a_wait_for_a_time_alone_succeeds_when_it_has_come(
     runtime: Runtime, config: dict[str, Any]
 ) -> None:
     ulid = await runtime.begun(with_late(wait(**config)))
     result = await runtime.drive(runtime.process(), ulid)
-    assert (result.status, result.node) == ("completed", "late")
+    assert (result.status, result.node) == ("completed", "end")
     (row,) = await runtime.rows("waits", ulid)
-    assert (row["kind"], row["status"], row["outcome"]) == ("timer", "fired", "timed_out")
+    assert (row["kind"], row["status"], row["outcome"]) == ("timer", "fired", None)
     assert (row["event_key"], row["match"]) == (None, None)
+    assert (await runtime.path(ulid))[1] == ("ask", "success", "end", "plain")
+
+
+async def test_of_two_times_the_earlier_one_counts(runtime: Runtime, key: str) -> None:
+    for config in (
+        {"timeout": "PT0S", "until": "2999-01-01T00:00:00Z"},
+        {"timeout": "P9999D", "until": "2020-01-01T00:00:00Z"},
+    ):
+        ulid = await runtime.ran(with_late(wait(event=key, **config)))
+        assert (await runtime.instance(ulid))["current_node_id"] == "late"
 
 
 async def test_a_wait_until_a_time_ends_with_its_event_before_it(

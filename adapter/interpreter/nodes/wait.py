@@ -27,14 +27,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
         fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
         return
     if config.event is None:
-        open_wait(
-            draft,
-            node,
-            visit,
-            kind="timer",
-            due_at=due or draft.env.now,
-            outcome=config.outcome,
-        )
+        open_wait(draft, node, visit, kind="timer", due_at=due or draft.env.now)
         return
     open_wait(
         draft,
