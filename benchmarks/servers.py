@@ -7,23 +7,12 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from temporal_workflows.dev.child import Child
-from temporal_workflows.dev.ports import free_ports
-from temporal_workflows.dev.stack import VARIABLES, Stack
-from temporal_workflows.dev.temporal import Temporal
+from temporal_workflows.dev.stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-# The server reads the transfer and the timer queue of a shard at most 20 times a second unless
-# told otherwise, and an embedded one has a single shard: a lone chain would wait 50 ms for each
-# activity, as it would not in a cluster whose shards are as good as idle.
-TEMPORAL_SETTINGS: Final = {
-    "history.transferProcessorMaxPollRPS": 1000,
-    "history.timerProcessorMaxPollRPS": 1000,
-}
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +38,6 @@ def shared_servers(*, own: bool) -> Iterator[Shared]:
         directory = Path(
             running.enter_context(tempfile.TemporaryDirectory(prefix="almanac-benchmark-"))
         )
-        if VARIABLES["temporal"] not in environ:
-            environ[VARIABLES["temporal"]] = running.enter_context(
-                _tuned_temporal(directory / "temporal")
-            )
         stack = Stack.from_environment("postgres", "temporal", environ=environ)
         running.enter_context(stack)
         yield Shared(
@@ -61,27 +46,3 @@ def shared_servers(*, own: bool) -> Iterator[Shared]:
             temporal_namespace=stack.temporal_namespace,
             directory=directory,
         )
-
-
-class _TunedChild(Child):
-    def start(
-        self, command: Sequence[str | Path], is_ready: Callable[[], bool], *, deadline: float
-    ) -> None:
-        settings = [
-            word
-            for name, value in TEMPORAL_SETTINGS.items()
-            for word in ("--dynamic-config-value", f"{name}={value}")
-        ]
-        super().start([*command, *settings], is_ready, deadline=deadline)
-
-
-@contextlib.contextmanager
-def _tuned_temporal(directory: Path) -> Iterator[str]:
-    (port,) = free_ports(1)
-    server = Temporal(directory, port)
-    server._child = _TunedChild("Temporal", directory / "log")
-    server.start()
-    try:
-        yield server.address
-    finally:
-        server.stop()

@@ -13,6 +13,14 @@ from temporal_workflows.dev.child import Child, missing, plain_environment
 NAMESPACE: Final = "default"
 
 
+# The server reads the task queues of a shard at most 20 times a second unless told otherwise, and
+# an embedded one has a single shard: each poke would wait up to 50 ms, as none does in a cluster.
+SETTINGS = (
+    "history.transferProcessorMaxPollRPS=1000",
+    "history.timerProcessorMaxPollRPS=1000",
+)
+
+
 class Temporal:
     """One Temporal server whose state lies in ``directory``.
 
@@ -62,6 +70,8 @@ class Temporal:
                 *("--ip", "127.0.0.1", "--port", str(self.port), "--namespace", NAMESPACE),
                 *("--db-filename", self.directory / "temporal.db", "--log-level", "error"),
                 *("--disable-config-file", "--disable-config-env"),
+                *("--sqlite-pragma", "synchronous=OFF"),
+                *(word for value in SETTINGS for word in ("--dynamic-config-value", value)),
             ],
             self._answers,
             deadline=deadline,

@@ -41,9 +41,9 @@ class System:
         ) as relay:
             yield relay
 
-    async def ended(self, ulid: str, timeout: float = 30) -> InstanceView:
+    async def ended(self, ulid: str, seconds: float = 30) -> InstanceView:
         """Waits for an instance's end without holding up the loop that its worker runs on."""
-        return await asyncio.to_thread(self.almanac.wait, ulid, timeout)
+        return await asyncio.to_thread(self.almanac.wait, ulid, seconds)
 
     async def call(self, function: Any, *arguments: Any, **more: Any) -> Any:
         """Calls the SDK in a thread."""
