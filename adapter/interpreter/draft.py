@@ -33,7 +33,7 @@ MAX_PASSES = 64
 NO_EDGE: Mapping[str, Any] = {"to": None, "by": "none", "index": None}
 
 
-class ValuesNeeded(Exception):  # noqa: N818  (a request, not an error)
+class ValuesNeeded(Exception):
     """A decision needs outputs or inputs that are not at hand; never leaves ``decide``."""
 
     def __init__(self, outputs: frozenset[Key] = frozenset(), inputs: frozenset[Key] = frozenset()):

@@ -243,6 +243,10 @@ async def test_an_input_that_is_cut_in_its_row_reaches_every_attempt_whole(
     rows = await attempts(runtime, ulid)
     assert [row["input"] for row in rows] == [{"cut": True, "bytes": 141}] * 3
     assert rows[2]["output"] == long
+    kept = [
+        r["data"]["config"] for r in await runtime.rows("journal", ulid) if "config" in r["data"]
+    ]
+    assert kept == [{"value": long}]
 
 
 async def test_an_input_that_looks_like_a_cut_one_is_an_input(runtime: Runtime) -> None:

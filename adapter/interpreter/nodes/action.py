@@ -35,7 +35,9 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     data = {**visit.data(), "token": env.writer, "worker": env.worker}
     kept: Any = resolved
     if len(encoded) > env.bounds.input_bytes:
-        data["config"] = resolved
+        if visit.step.source is None:
+            # Further attempts find it here.
+            data["config"] = resolved
         kept = {"cut": True, "bytes": len(encoded)}
     draft.emit(kinds.STEP_STARTED, node.id, visit.step.id, data, {"input": kept, "call": resolved})
 
