@@ -4,12 +4,12 @@ import re
 from typing import Any
 
 import pytest
-from adapter.graph.validation import validate
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adapter.errors import InvalidInput
 from adapter.graph.compiled import Graph, compile_graph
+from adapter.graph.validation import validate
 from examples.permits.cases import Activity
 from examples.permits.derive import (
     ACTION,
