@@ -18,9 +18,11 @@ The same string ``code`` stands in the CLI, the HTTP problem type, Temporal's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class AlmanacError(Exception):

@@ -223,7 +223,7 @@ def _cancel(timers: list[asyncio.TimerHandle]) -> None:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where there is one: it wakes from another thread at half the price."""
+    """Uvloop's where there is one: it wakes from another thread at half the price."""
     try:
         import uvloop
     except ImportError:

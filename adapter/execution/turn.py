@@ -71,7 +71,7 @@ class TurnResult:
     stuck: bool = False
 
 
-class Superseded(Exception):  # noqa: N818  (a signal within this module, not an error)
+class Superseded(Exception):
     """Another turn's entry refused this one."""
 
 

@@ -26,7 +26,7 @@ TOO_DEEP = f"it is nested more than {MAX_DEPTH} levels deep"
 _QUIET = frozenset({bool, type(None)})
 
 
-class _Refused(Exception):  # noqa: N818 - it never leaves this module
+class _Refused(Exception):
     pass
 
 

@@ -45,7 +45,7 @@ _T = cel.Type
 _ERROR = cel.Type.ERROR
 
 
-class EvaluationFailed(Exception):  # noqa: N818 - the domain's word
+class EvaluationFailed(Exception):
     """An expression met values that it cannot work on.
 
     A plain value of the interpreter, not an error of the caller: it becomes the step's

@@ -66,7 +66,7 @@ _TYPES = {
 _KEY_TYPES = {"bigint": "bigint", "uuid": "uuid", "ulid": "bpchar"}
 
 
-class RowMissing(AlmanacError):  # noqa: N818  (named for what happened, like its kin)
+class RowMissing(AlmanacError):
     """An append names a row that is not there: the record was changed by another hand."""
 
     code = "row_missing"
@@ -156,8 +156,9 @@ class Appender:
         writer: str,
     ) -> Appended | None:
         row = await connection.fetchrow(
-            f"SELECT j.writer, j.at, j.kind, i.lock_version, EXISTS (SELECT 1 FROM {self._names.inbox} b"
-            f" WHERE b.instance_id = i.id AND b.applied_at IS NULL) AS more"
+            f"SELECT j.writer, j.at, j.kind, i.lock_version,"
+            f" EXISTS (SELECT 1 FROM {self._names.inbox} b WHERE b.instance_id = i.id"
+            f" AND b.applied_at IS NULL) AS more"
             f" FROM {self._names.instances} i JOIN {self._names.journal} j"
             f" ON j.instance_id = i.id AND j.seq = $2 WHERE i.id = $1",
             instance,
@@ -248,7 +249,8 @@ class Appender:
             if group.table == self._names.inbox:
                 check = (
                     f"(SELECT CASE WHEN count(*) = cardinality($5::{self._key}[]) THEN 0 ELSE"
-                    f" (count(*) || ' of the inbox rows to stamp are there')::integer END FROM g{index})"
+                    f" (count(*) || ' of the inbox rows to stamp are there')::integer END"
+                    f" FROM g{index})"
                 )
         more = (
             f"EXISTS (SELECT 1 FROM {self._names.inbox} b WHERE b.instance_id = $1"
@@ -281,7 +283,8 @@ class Appender:
         if group.table == self._names.inbox:
             return (
                 f"UPDATE {group.table} t SET applied_at = up.at, result = v.result"
-                f" FROM up, {source} WHERE t.id = v.id AND t.instance_id = up.id AND t.applied_at IS NULL RETURNING 1"
+                f" FROM up, {source} WHERE t.id = v.id AND t.instance_id = up.id"
+                f" AND t.applied_at IS NULL RETURNING 1"
             )
         if group.new:
             own = ["instance_id", "created_at", "updated_at", *group.stamped]

@@ -39,7 +39,7 @@ BLOCK: Final = 1_000
 """Bigint ids that one statement draws; a process that stops loses what is left of them."""
 
 
-class KeysSpent(AlmanacError):  # noqa: N818  (named for what happened, like all its kin)
+class KeysSpent(AlmanacError):
     """More ids were drawn than were reserved; reserve more and decide again."""
 
     code = "keys_spent"

@@ -30,13 +30,13 @@ MAX_INBOX = 500
 """Inbox rows that one load brings; what is left comes with the next."""
 
 
-class NewerJournal(AlmanacError):  # noqa: N818  (named for what happened, like its kin)
+class NewerJournal(AlmanacError):
     """The journal holds entries of a newer interpreter; another worker must take the instance."""
 
     code = "newer_journal"
 
 
-class BrokenJournal(AlmanacError):  # noqa: N818  (as above)
+class BrokenJournal(AlmanacError):
     """The journal has a gap or ends before the instance's lock_version; doctor can tell more."""
 
     code = "broken_journal"
