@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from benchmarks import footprint
 from benchmarks.contenders import ALMANAC, CONTENDERS
 from benchmarks.loads import LATENCY, THROUGHPUT
 from benchmarks.measures import significant
@@ -39,11 +40,12 @@ def table(run: Run, loads: Sequence[Load], rounds: int) -> Table:
 
 
 def notes(run: Run) -> list[str]:
-    """One line for each ratio, and for each contender that is missing from the table."""
+    """The table's footer: ratios, what Almanac has written, who is missing from the table."""
     lines = [
         f"{name}: {figure.median:.2f} ({figure.low:.2f} to {figure.high:.2f} by round)"
         for name, figure in ratios(run).items()
     ]
+    lines += footprint.described(run.extra.get(ALMANAC, {}))
     lines += [f"left out: {name}: {reason}" for name, reason in run.left_out.items()]
     lines += [f"failed: {name}: {reason}" for name, reason in run.failed.items()]
     return lines

@@ -7,14 +7,17 @@ from contextlib import AsyncExitStack
 from importlib.metadata import version
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from adapter.client.almanac import Almanac
 from adapter.client.endings import Endings
 from adapter.execution.registry import Registry
 from adapter.settings import Settings
+from benchmarks import footprint
 from benchmarks.contenders.contract import Contender, Servers, drive
 from benchmarks.errors import WrongResult
-from temporal_workflows.worker import running_worker
+from benchmarks.loads import WARM_UP
+from temporal_workflows.worker import connect, running_worker
 
 if TYPE_CHECKING:
     from benchmarks.loads import Load
@@ -22,15 +25,6 @@ if TYPE_CHECKING:
 DEFINITION: Final = "benchmark.chain.{steps}"
 REGISTRY: Final = Registry()
 
-_FACTS: Final = """
-SELECT (SELECT count(*) FROM workflow_instances) AS instances,
-  (SELECT count(*) FROM workflow_step_runs WHERE node_type = 'action') AS steps,
-  (SELECT count(*) FROM workflow_step_runs) AS step_runs,
-  (SELECT count(*) FROM workflow_journal) AS entries,
-  (SELECT count(*) FROM (SELECT DISTINCT instance_id, at FROM workflow_journal) a) AS commits,
-  (SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c WHERE c.relkind = 'r'
-   AND c.relname LIKE 'workflow%') AS bytes
-"""
 _WRONG: Final = """
 SELECT i.ulid, i.status, count(s.id) AS steps, sum((s.output ->> 'n')::integer) AS total
 FROM workflow_instances i LEFT JOIN workflow_step_runs s ON s.instance_id = i.id
@@ -84,13 +78,18 @@ class Contestant(Contender):
             database_url=servers.database_url,
             temporal_address=servers.temporal_address,
             temporal_namespace=servers.temporal_namespace,
-            task_queue="benchmark-almanac",
+            # Two of us can share one Temporal: the database is each one's own.
+            task_queue=urlsplit(servers.database_url).path.strip("/"),
         )
         self._published: set[int] = set()
+        self._sample: dict[Load, list[str]] = {}
         self._running = AsyncExitStack()
         self._almanac = self._running.enter_context(Almanac(settings, registry=REGISTRY))
         await asyncio.to_thread(self._almanac.migrate)
-        await self._running.enter_async_context(running_worker(settings, REGISTRY))
+        self._client = await connect(settings)
+        await self._running.enter_async_context(
+            running_worker(settings, REGISTRY, client=self._client)
+        )
         self._endings = await self._running.enter_async_context(Endings(settings))
         worker = settings.worker.model_dump(mode="json")
         self.facts = {"temporalio": version("temporalio"), "worker": worker}
@@ -103,10 +102,11 @@ class Contestant(Contender):
         wrong = await self._endings.fetch(_WRONG, self._ulids, load.steps, load.chain_total)
         if wrong is not None:
             raise WrongResult(f"not {load.steps} steps with sum {load.chain_total}: {dict(wrong)}")
+        self._sample[load] = [*self._ulids, *self._sample.get(load, ())][: footprint.SAMPLE]
         return seconds
 
     async def teardown(self) -> None:
-        """Stops the worker; leaves in ``extra`` what the tables tell: rows per step, bytes."""
+        """Stops the worker; leaves in ``extra`` what it has written per step and per instance."""
         running: AsyncExitStack | None = getattr(self, "_running", None)
         if running is None:
             return
@@ -115,13 +115,10 @@ class Contestant(Contender):
         await running.aclose()
 
     async def _look_back(self) -> None:
-        row = dict(await self._endings.fetch(_FACTS))
-        steps, instances = max(row["steps"], 1), max(row["instances"], 1)
+        self._sample.pop(WARM_UP, None)
         self.extra = {
-            "commits_per_step": round((row["commits"] - instances) / steps, 3),
-            "journal_rows_per_step": round(row["entries"] / steps, 2),
-            "rows_per_instance": round((row["entries"] + row["step_runs"]) / instances + 2, 1),
-            "kb_per_instance": round(int(row["bytes"]) / 1024 / instances, 1),
+            **await footprint.tables(self._endings),
+            "temporal": await footprint.history(self._client, self._sample),
         }
 
     async def _publish(self, steps: int) -> None:
