@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from adapter.settings import TableNames
     from examples.permits.compare import Run
 
-POLL = 0.25
+SHORTEST, LONGEST = 0.25, 2.0
+SHARE = 20
+"""A look is followed by a pause of so many times its length, so that it costs others little."""
+
 PATIENCE = 120.0
 """Seconds without any progress after which a replay is given up."""
 
@@ -84,12 +87,15 @@ def wait_for_end(
         Unavailable: Nothing moved for that long.
     """
     seen, moved_at = look(), time.monotonic()
+    pause = SHORTEST
     while True:
         tell(seen)
         if seen.ended >= closing and not seen.moving and (seen.handled >= rows or seen.failed):
             return seen
-        time.sleep(POLL)
+        time.sleep(pause)
+        began = time.monotonic()
         now = look()
+        pause = min(max(SHORTEST, SHARE * (time.monotonic() - began)), LONGEST)
         if now != seen:
             seen, moved_at = now, time.monotonic()
         elif time.monotonic() - moved_at > patience:
