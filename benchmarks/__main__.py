@@ -7,6 +7,8 @@ import signal
 import typer
 
 from benchmarks.chains import chains
+from benchmarks.growth import growth
+from benchmarks.profile import profile
 
 app = typer.Typer(
     name="python -m benchmarks",
@@ -17,6 +19,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("chains")(chains)
+app.command("profile")(profile)
+app.command("growth")(growth)
 
 
 @app.callback()

@@ -84,7 +84,7 @@ def chains(
     ] = False,
 ) -> None:
     contenders = _contenders(only)
-    loads = _loads(load)
+    loads = read_loads(load)
     console = Console(stderr=True, highlight=False)
 
     def tell(line: str) -> None:
@@ -125,7 +125,8 @@ def _contenders(only: list[str] | None) -> list[str]:
     return [name for name in CONTENDERS if not only or name in only]
 
 
-def _loads(names: list[str] | None) -> list[Load]:
+def read_loads(names: list[str] | None) -> list[Load]:
+    """Reads what ``--load`` names; the standard loads if it names none."""
     try:
         chosen = [Load.parse(name) for name in names or STANDARD]
     except ValueError as error:

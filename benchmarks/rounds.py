@@ -7,16 +7,15 @@ compared lie seconds apart; who begins rotates from round to round. One works, t
 from __future__ import annotations
 
 import contextlib
-import statistics
-import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.contenders.contract import Servers
 from benchmarks.errors import ContenderFailed, NotInstalled
 from benchmarks.loads import WARM_UP
 from benchmarks.measures import Results
 from benchmarks.stage import Stage
+from benchmarks.taking import take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from benchmarks.databases import Databases
     from benchmarks.loads import Load
     from benchmarks.servers import Shared
-
-SAMPLE_SECONDS: Final = 0.5
-MOST_REPEATS: Final = 5
-_SETTLE_SECONDS: Final = 0.3
 
 
 @dataclass(slots=True)
@@ -115,11 +110,7 @@ class Rounds:
 
     def _sample(self, number: int, load: Load, name: str) -> None:
         with self._dropping(name):
-            time.sleep(_SETTLE_SECONDS)
-            taken: list[float] = []
-            while len(taken) < MOST_REPEATS and sum(taken) < SAMPLE_SECONDS:
-                taken.append(self._stages[name].run(load))
-            seconds = statistics.median(taken)
+            seconds = take(self._stages[name], load)
             self._run.results.add(name, load, seconds)
             rate = load.total_steps / seconds
             self._tell(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.statements import have_statements_counted
 from temporal_workflows.dev.stack import Stack
 
 if TYPE_CHECKING:
@@ -17,21 +18,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Where the shared servers are, and a directory for what the contenders keep beside them."""
+    """Where the servers are, their pids if embedded, a directory for what contenders keep."""
 
     database_url: str
     temporal_address: str
     temporal_namespace: str
     directory: Path
+    postgres_pid: int | None = None
+    temporal_pid: int | None = None
 
 
 @contextlib.contextmanager
-def shared_servers(*, own: bool) -> Iterator[Shared]:
+def shared_servers(*, own: bool, counted: bool = False) -> Iterator[Shared]:
     """Starts the servers for the length of the block.
 
     Args:
         own: Use the servers that ``ALMANAC_DATABASE_URL`` and ``ALMANAC_TEMPORAL_ADDRESS`` name;
             what they do not name is embedded all the same.
+        counted: Have an embedded PostgreSQL count what each statement costs it.
     """
     environ = dict(os.environ) if own else {}
     with contextlib.ExitStack() as running:
@@ -40,9 +44,13 @@ def shared_servers(*, own: bool) -> Iterator[Shared]:
         )
         stack = Stack.from_environment("postgres", "temporal", environ=environ)
         running.enter_context(stack)
+        if counted and "postgres" not in stack.addresses:
+            have_statements_counted(stack)
         yield Shared(
             database_url=stack.database_url,
             temporal_address=stack.temporal_address,
             temporal_namespace=stack.temporal_namespace,
             directory=directory,
+            postgres_pid=None if "postgres" in stack.addresses else stack.postgres.pid,
+            temporal_pid=None if "temporal" in stack.addresses else stack.temporal.pid,
         )
