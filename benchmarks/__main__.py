@@ -9,6 +9,7 @@ import typer
 from benchmarks.chains import chains
 from benchmarks.growth import growth
 from benchmarks.profile import profile
+from temporal_workflows.exiting import leave
 
 app = typer.Typer(
     name="python -m benchmarks",
@@ -31,4 +32,8 @@ def benchmarks() -> None:
 if __name__ == "__main__":
     # as Ctrl-C does: contenders and servers are taken down, their data removed
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        # what has used Temporal in this process ends without a teardown
+        leave(end.code if isinstance(end.code, int) else int(end.code is not None))

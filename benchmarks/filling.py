@@ -65,8 +65,6 @@ class Pattern:
 def fill(url: str, rows: int, told: Callable[[int], None]) -> None:
     """Copies the newest ended instance until ``rows`` step rows have been added.
 
-    Then does what autovacuum and a checkpoint would do in the middle of the measurement.
-
     Args:
         url: A libpq URL of a database that holds an ended instance.
         rows: How many, rounded down to whole instances.
@@ -84,6 +82,14 @@ def fill(url: str, rows: int, told: Callable[[int], None]) -> None:
                         copy.format(first=sql.Literal(first), last=sql.Literal(last))
                     )
             told((last - first) * pattern.steps)
+
+
+def settle(url: str) -> None:
+    """Vacuums and analyses the tables and writes a checkpoint, so that no round meets these.
+
+    Not for tables of a single page: the plans that suit them are kept by open connections.
+    """
+    with psycopg.connect(url, autocommit=True) as connection:
         for table in TABLES:
             connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(sql.Identifier(table)))
         connection.execute("CHECKPOINT")

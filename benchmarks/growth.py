@@ -39,8 +39,8 @@ Measures what a step costs when the tables already hold a long past, against emp
 
 Two databases of one PostgreSQL, each with a worker process of its own. One is filled first: \
 a real ended instance of 40 steps is copied, with its step runs, journal and inbox rows, until \
---rows step rows are there, spread over 90 days; then it is vacuumed and analysed. Then the two \
-take turns, load by load and round by round, so that what else the machine does meets both alike.
+--rows step rows are there, spread over 90 days; then both are warmed up, vacuumed and analysed. \
+Then they take turns, load by load and round by round, so that what else the machine does meets both alike.
 
 [bold]Loads[/bold]: 1x40 (one chain, alone), 100x10 (50 chains at once), 20x50 (10 at once); see \
 python -m benchmarks chains --help
@@ -190,11 +190,14 @@ class _Growth:
                 stage.run(LATENCY)
             with self._bar(rows) as told:
                 filling.fill(self._urls[FILLED], rows, told)
+            filling.settle(self._urls[FILLED])
             held = {name: filling.held(url) for name, url in self._urls.items()}
             self._tell("warming up")
             for stage in stages.values():
                 for load in (WARM_UP, *_LOADS):
                     stage.run(load)
+            for url in self._urls.values():
+                filling.settle(url)
             for number in range(rounds):
                 for load in _LOADS:
                     for name in (EMPTY, FILLED) if number % 2 == 0 else (FILLED, EMPTY):

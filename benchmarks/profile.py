@@ -22,7 +22,6 @@ from benchmarks.machine import machine_facts
 from benchmarks.measures import Figure
 from benchmarks.profiled import Profiled, Sample
 from benchmarks.servers import shared_servers
-from temporal_workflows.exiting import leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -116,7 +115,6 @@ def profile(
     _show(figures, facts, machine, rounds)
     if as_json:
         print(json.dumps({"loads": _as_json(figures), **facts, "machine": machine}), flush=True)
-    leave(0)
 
 
 profile.__doc__ = _HELP

@@ -80,7 +80,7 @@ class Profiled(Contestant):
         return True
 
     async def sample(self, load: Load, repeats: int) -> Sample:
-        """Runs the load so often and tells the mean: processor time is counted in steps of 10 ms."""
+        """Runs the load so often and tells the mean: processor time comes in ticks of 10 ms."""
         self._ledger.clear()
         served = self._served()
         used = self._used()
