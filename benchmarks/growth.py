@@ -22,6 +22,7 @@ from benchmarks.machine import machine_facts
 from benchmarks.measures import Results, significant
 from benchmarks.servers import shared_servers
 from benchmarks.stage import Stage
+from benchmarks.statements import Statements, are_counted
 from benchmarks.taking import take
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from benchmarks.measures import Figure
     from benchmarks.servers import Shared
+    from benchmarks.statements import Served
 
 EMPTY: Final = "empty"
 FILLED: Final = "filled"
@@ -40,7 +42,8 @@ Measures what a step costs when the tables already hold a long past, against emp
 Two databases of one PostgreSQL, each with a worker process of its own. One is filled first: \
 a real ended instance of 40 steps is copied, with its step runs, journal and inbox rows, until \
 --rows step rows are there, spread over 90 days; then both are warmed up, vacuumed and analysed. \
-Then they take turns, load by load and round by round, so that what else the machine does meets both alike.
+Then they take turns, load by load and round by round, so that what else the machine does meets \
+both alike.
 
 [bold]Loads[/bold]: 1x40 (one chain, alone), 100x10 (50 chains at once), 20x50 (10 at once); see \
 python -m benchmarks chains --help
@@ -58,7 +61,8 @@ python -m benchmarks growth --json | tail -n 1
 Progress goes to standard error, the table to standard output; with --json the last line of \
 standard output is one JSON object. "ratios" tell how many times the milliseconds per step of the \
 empty tables the filled ones take: 1 is no difference; "ratio_spreads" give the lowest and the \
-highest of a single round. A million rows take a minute or two to fill, and 0.9 GB on disk. \
+highest of a single round; "append" tells what PostgreSQL counted, which a busy machine hardly \
+disturbs (with --own-servers only if pg_stat_statements is preloaded there). A million rows take a minute or two to fill, and 0.9 GB on disk. \
 Exit code 0: measured; 1: the benchmark failed; 2: wrong arguments.
 """
 
@@ -84,7 +88,7 @@ def growth(
     ] = False,
 ) -> None:
     console = Console(stderr=True, highlight=False)
-    with shared_servers(own=own_servers) as shared:
+    with shared_servers(own=own_servers, counted=True) as shared:
         databases = Databases(shared.database_url)
         try:
             machine = machine_facts() | {"postgresql": databases.facts()}
@@ -108,9 +112,21 @@ growth.__doc__ = _HELP
 class _Measured:
     """The samples of both databases, and what these held before the rounds."""
 
-    def __init__(self, held: Mapping[str, Mapping[str, float]], results: Results) -> None:
+    def __init__(
+        self,
+        held: Mapping[str, Mapping[str, float]],
+        served: Mapping[str, Served],
+        results: Results,
+    ) -> None:
         self._held = held
         self._results = results
+        self._appends = {
+            name: {
+                "server_ms": significant((of.executing + of.planning) / max(of.appends, 1)),
+                "pages": significant(of.pages / max(of.appends, 1)),
+            }
+            for name, of in served.items()
+        }
 
     def table(self, rounds: int) -> Table:
         shown = Table(
@@ -139,6 +155,11 @@ class _Measured:
                     )
                     for name, held in self._held.items()
                 ),
+                *(
+                    f"{name}: an append keeps the server busy for {of['server_ms']:.3f} ms (without"
+                    f" the commit) and looks at {of['pages']:.1f} pages"
+                    for name, of in self._appends.items()
+                ),
                 f"{machine['cores']} cores, load average {machine['load_average']} before and "
                 f"{machine['load_average_after']} after, one commit "
                 f"{machine['postgresql']['commit_ms']} ms",
@@ -160,6 +181,7 @@ class _Measured:
                 }
                 for name in (EMPTY, FILLED)
             },
+            "append": self._appends,
             "held": self._held,
         }
 
@@ -198,6 +220,8 @@ class _Growth:
                     stage.run(load)
             for url in self._urls.values():
                 filling.settle(url)
+            counted = self._counted()
+            before = {name: statements.read() for name, statements in counted.items()}
             for number in range(rounds):
                 for load in _LOADS:
                     for name in (EMPTY, FILLED) if number % 2 == 0 else (FILLED, EMPTY):
@@ -207,10 +231,21 @@ class _Growth:
                             f"round {number + 1}/{rounds}  {load.name:>7}  {name:<7}"
                             f"{seconds * 1_000 / load.total_steps:8.2f} ms/step"
                         )
+            served = {name: of.read().since(before[name]) for name, of in counted.items()}
             for stage in stages.values():
                 stage.teardown()
+        for of in counted.values():
+            of.close()
         self._databases.drop(self._urls)
-        return _Measured(held, results)
+        return _Measured(held, served, results)
+
+    def _counted(self) -> dict[str, Statements]:
+        """What reads the server's own statistics; nothing if it keeps none."""
+        if not are_counted(self._shared.database_url):
+            return {}
+        return {
+            name: Statements(self._shared.database_url, url) for name, url in self._urls.items()
+        }
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[Stage]:

@@ -21,7 +21,8 @@ SELECT coalesce(sum(calls) FILTER (WHERE is_append), 0)::float8,
   coalesce(sum(total_exec_time) FILTER (WHERE is_append), 0)::float8,
   coalesce(sum(total_plan_time) FILTER (WHERE is_append), 0)::float8,
   coalesce(sum(calls) FILTER (WHERE NOT is_append), 0)::float8,
-  coalesce(sum(total_exec_time + total_plan_time) FILTER (WHERE NOT is_append), 0)::float8
+  coalesce(sum(total_exec_time + total_plan_time) FILTER (WHERE NOT is_append), 0)::float8,
+  coalesce(sum(shared_blks_hit + shared_blks_read) FILTER (WHERE is_append), 0)::float8
 FROM (SELECT *, query LIKE 'WITH up AS (UPDATE%%' AS is_append FROM pg_stat_statements
   WHERE dbid = (SELECT oid FROM pg_database WHERE datname = %s)) s
 """
@@ -29,13 +30,18 @@ FROM (SELECT *, query LIKE 'WITH up AS (UPDATE%%' AS is_append FROM pg_stat_stat
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What the server has done for one database so far; times in milliseconds."""
+    """What the server has done for one database so far; times in milliseconds.
+
+    ``pages`` are those that appends have looked at, in memory or not: a count that no other load on
+    the machine can disturb.
+    """
 
     appends: float
     executing: float
     planning: float
     others: float
     others_ms: float
+    pages: float
 
     def since(self, before: Served) -> Served:
         """The difference."""
@@ -45,6 +51,7 @@ class Served:
             self.planning - before.planning,
             self.others - before.others,
             self.others_ms - before.others_ms,
+            self.pages - before.pages,
         )
 
 
