@@ -62,8 +62,9 @@ Progress goes to standard error, the table to standard output; with --json the l
 standard output is one JSON object. "ratios" tell how many times the milliseconds per step of the \
 empty tables the filled ones take: 1 is no difference; "ratio_spreads" give the lowest and the \
 highest of a single round; "append" tells what PostgreSQL counted, which a busy machine hardly \
-disturbs (with --own-servers only if pg_stat_statements is preloaded there). A million rows take a minute or two to \
-fill, and 0.9 GB on disk. \
+disturbs (with --own-servers only if pg_stat_statements is preloaded there). A million rows take \
+a minute or two to fill, and 0.9 GB on disk.
+
 Exit code 0: measured; 1: the benchmark failed; 2: wrong arguments.
 """
 
