@@ -79,7 +79,7 @@ class Worker(_Group):
     """How one worker process works."""
 
     connections: int = Field(
-        4, ge=1, le=200, description="turns that work at once, each on a connection: two per core"
+        16, ge=1, le=200, description="database connections of the turns; commits share the disk"
     )
     turns: int = Field(
         50, ge=1, le=1_000, description="turns under way, those that wait for handlers included"

@@ -120,3 +120,7 @@ def _usage(error: Any, given: list[str], *, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "almanac"
     return report_usage(error.format_message(), as_json=as_json, command=command)
+
+
+if __name__ == "__main__":
+    run()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from adapter.execution.deps import TurnDeps
     from adapter.graph.compiled import Graph
     from adapter.records.load import Loaded
+    from adapter.settings import Settings
 
 SNAPSHOT_EVERY = 1_000
 """Entries between two snapshots in the journal."""
@@ -117,6 +118,7 @@ class _Turn:
         self.inputs: dict[Key, Any] = {}
         self.loaded: Loaded
         self.graph: Graph
+        self.bounds: Bounds
         self.clock: tuple[datetime, float]
 
     @property
@@ -210,6 +212,7 @@ class _Turn:
         self.loaded = loaded
         self.clock = (loaded.now, time.monotonic())
         self.graph = await self.deps.graphs.get(self.held.connection, loaded.version)
+        self.bounds = bounds_of(self.deps.settings, self.graph)
         return loaded.inbox
 
     def _now(self) -> datetime:
@@ -297,9 +300,6 @@ class _Turn:
         newest = self.state.newest_id if newest is None else newest
         step_id = await self.deps.step_keys.reserve(self.held.connection, count, after=newest)
         wait_id = await self.deps.wait_keys.reserve(self.held.connection, count)
-        settings = self.deps.settings
-        limits = settings.limits
-        own = getattr(getattr(self.graph.settings, "limits", None), "max_steps", None)
         return Env(
             facts=self.loaded.facts,
             now=self._now(),
@@ -308,12 +308,7 @@ class _Turn:
             step_id=step_id,
             wait_id=wait_id,
             begin=self._may_begin(),
-            bounds=Bounds(
-                max_steps=min(own or limits.max_steps, limits.max_steps),
-                max_state_bytes=limits.max_state_bytes,
-                max_output_bytes=limits.max_output_bytes,
-                input_bytes=settings.steps_input.max_bytes,
-            ),
+            bounds=self.bounds,
             policies=self.deps.policies,
             outputs=self.folded.outputs,
             inputs=self.inputs,
@@ -361,3 +356,15 @@ class _Turn:
             progressed=self.progressed,
             stuck=not state.ended and (blocked or (not self.progressed and (overdue or runnable))),
         )
+
+
+def bounds_of(settings: Settings, graph: Graph) -> Bounds:
+    """The limits of an instance: the settings', lowered by its graph."""
+    limits = settings.limits
+    own = graph.settings.limits.max_steps
+    return Bounds(
+        max_steps=min(own or limits.max_steps, limits.max_steps),
+        max_state_bytes=limits.max_state_bytes,
+        max_output_bytes=limits.max_output_bytes,
+        input_bytes=settings.steps_input.max_bytes,
+    )

@@ -32,7 +32,7 @@ def apply(state: State, entry: Entry) -> State:
     """
     change = _CHANGES.get(entry.kind)
     if change is None:
-        return replace(state, seq=state.seq + 1)
+        return state.evolve()
     return change(state, entry)
 
 
@@ -46,7 +46,7 @@ def fold(entries: Iterable[Entry], state: State | None = None) -> State:
 
 def _started(state: State, entry: Entry) -> State:
     accept = AcceptFrom(entry.data.get("snapshot"), entry.data.get("after"))
-    return replace(state, seq=state.seq + 1, status="running", accept_from=accept)
+    return state.evolve(status="running", accept_from=accept)
 
 
 def _step_scheduled(state: State, entry: Entry) -> State:
@@ -56,23 +56,20 @@ def _step_scheduled(state: State, entry: Entry) -> State:
 def _step_started(state: State, entry: Entry) -> State:
     data = entry.data
     if data.get("new"):
-        step = _new_step(entry, "running")
-    else:
-        known = None if entry.step is None else state.steps.get(entry.step)
-        if known is None:
-            return replace(state, seq=state.seq + 1)
-        step = known
-    step = replace(
-        step, status="running", due_at=None, token=data.get("token"), worker=data.get("worker")
-    )
-    return _opened(state, entry, step) if data.get("new") else _changed(state, step)
+        return _opened(state, entry, _new_step(entry, "running"))
+    known = None if entry.step is None else state.steps.get(entry.step)
+    if known is None:
+        return state.evolve()
+    token, worker = data.get("token"), data.get("worker")
+    step = replace(known, status="running", due_at=None, token=token, worker=worker)
+    return state.evolve(steps=_with(state.steps, step.id, step))
 
 
 def _step_passed(state: State, entry: Entry) -> State:
     state = _opened(state, entry, _new_step(entry, "running"))
     values = entry.data.get("set")
     if values:
-        state = replace(state, values={**state.values, **values})
+        state = state.evolve(seq=state.seq, values={**state.values, **values})
     return _closed(state, entry, str(entry.data.get("outcome", kinds.SUCCESS)), seq=0)
 
 
@@ -110,15 +107,13 @@ def _wait_settled(state: State, entry: Entry) -> State:
 
 
 def _noted(state: State, entry: Entry) -> State:
-    return replace(state, seq=state.seq + 1)
+    return state.evolve()
 
 
 def _ended(status: InstanceStatus) -> Callable[[State, Entry], State]:
     def change(state: State, entry: Entry) -> State:
         current = entry.node if entry.node is not None else state.current
-        return replace(
-            state, seq=state.seq + 1, status=status, steps=EMPTY, waits=EMPTY, current=current
-        )
+        return state.evolve(status=status, steps=EMPTY, waits=EMPTY, current=current)
 
     return change
 
@@ -159,16 +154,16 @@ def _new_step(entry: Entry, status: Any) -> Step:
         failures=data.get("failures", 0),
         losses=data.get("losses", 0),
         source=data.get("source"),
-        due_at=_due(entry),
+        due_at=None if status == "running" else _due(entry),
+        token=data.get("token"),
+        worker=data.get("worker"),
     )
 
 
 def _opened(state: State, entry: Entry, step: Step) -> State:
     first = step.visit > state.visits.get(step.node, 0)
     steps = _with(state.steps, step.id, step)
-    return replace(
-        state,
-        seq=state.seq + 1,
+    return state.evolve(
         status=_status(steps),
         steps=steps,
         visits=_with(state.visits, step.node, step.visit) if first else state.visits,
@@ -178,20 +173,15 @@ def _opened(state: State, entry: Entry, step: Step) -> State:
     )
 
 
-def _changed(state: State, step: Step) -> State:
-    return replace(state, seq=state.seq + 1, steps=_with(state.steps, step.id, step))
-
-
 def _closed(state: State, entry: Entry, outcome: str | None, *, seq: int = 1) -> State:
     step = None if entry.step is None else state.steps.get(entry.step)
     if step is None:
-        return replace(state, seq=state.seq + seq)
+        return state.evolve(seq=state.seq + seq)
     results = state.results
     if outcome is not None:
         results = _with(results, step.node, Result(step.id, outcome))
     steps = _without(state.steps, step.id)
-    return replace(
-        state,
+    return state.evolve(
         seq=state.seq + seq,
         status=_status(steps),
         steps=steps,

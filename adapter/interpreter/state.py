@@ -121,6 +121,27 @@ class State:
     accept_from: AcceptFrom = field(default_factory=AcceptFrom)
     newest_id: Key | None = None
 
+    def evolve(self, **changes: Any) -> State:
+        """The next state: this one with some parts changed and ``seq`` one higher.
+
+        As ``dataclasses.replace``, at a third of its price: a step is two or three of these.
+        """
+        get = changes.get
+        return State(
+            get("seq", self.seq + 1),
+            get("status", self.status),
+            get("values", self.values),
+            get("visits", self.visits),
+            get("results", self.results),
+            get("steps", self.steps),
+            get("waits", self.waits),
+            get("consumed", self.consumed),
+            get("steps_count", self.steps_count),
+            get("current", self.current),
+            get("accept_from", self.accept_from),
+            get("newest_id", self.newest_id),
+        )
+
     @property
     def ended(self) -> bool:
         """Whether nothing will happen any more by itself."""

@@ -37,6 +37,8 @@ async def make_pool(settings: Settings, size: int) -> Any:
         server_settings={
             "application_name": "almanac",
             "default_transaction_isolation": "read committed",
+            # Every statement of this pool finds rows by key: planning it anew never pays.
+            "plan_cache_mode": "force_generic_plan",
         },
     )
 

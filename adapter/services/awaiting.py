@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -39,10 +40,12 @@ def wait_for_end(
         InvalidInput: The time-out is no positive number (``invalid_timeout``).
         Unavailable: It has not ended in time (``wait_timeout``); it goes on all the same.
     """
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    given = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    usable = isinstance(given, int | float) and abs(given) <= sys.float_info.max
+    seconds = float(given) if usable else math.nan
     if not math.isfinite(seconds) or seconds < 0:
         raise InvalidInput(
-            f"a time-out must be a number of seconds from 0 on, not {timeout}",
+            f"a time-out must be a number of seconds from 0 on, not {timeout!r:.80}",
             code="invalid_timeout",
         )
     until, pause = now() + seconds, FIRST_PAUSE

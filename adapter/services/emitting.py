@@ -9,7 +9,7 @@ from adapter.records.emitted import emitted_of
 from adapter.services.joining import Joined, connection_of
 from adapter.services.morphs import RefLike, as_ref, scope_of
 from adapter.services.payloads import accept_event
-from adapter.services.starting import batches
+from adapter.services.starting import batches, is_listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +64,10 @@ def emit_many(
         InvalidInput: As ``emit``.
     """
     connection = connection_of(joined)
+    if not is_listed(events):
+        raise InvalidInput(
+            f"events must be a list of pairs, not {type(events).__name__}", code="invalid_event"
+        )
     keys, texts = list[str](), list[str | None]()
     for place, event in enumerate(events):
         name, text = accept_event(*_pair(event, place), settings)

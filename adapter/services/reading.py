@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -27,8 +28,6 @@ from adapter.services.views import (
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from sqlalchemy import Row
 
     from adapter.settings import Settings
@@ -53,8 +52,8 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
         InvalidInput: Not a ULID (``invalid_ulid``), or ``most`` is not 1 to 100,000.
         NotFound: ``instance_not_found``.
     """
-    if not 1 <= most <= MAX_TIMELINE:
-        raise _wrong_filter(f"a timeline has 1 to {MAX_TIMELINE} parts of a kind, not {most}")
+    if not isinstance(most, int) or not 1 <= most <= MAX_TIMELINE:
+        raise _wrong_filter(f"a timeline has 1 to {MAX_TIMELINE} parts of a kind, not {most!r:.80}")
     connection, records = connection_of(joined), overviews_of(settings)
     row = records.head(connection, accept_ulid(ulid))
     if row is None:
@@ -124,10 +123,10 @@ def list_instances(
         raise _wrong_filter(
             f"status must be one of {', '.join(INSTANCE_STATUSES)}, not {status!r:.80}"
         )
-    if since is not None and since.tzinfo is None:
-        raise _wrong_filter("since needs a time zone: 2026-01-31T08:00:00Z")
-    if not 1 <= limit <= MAX_PAGE:
-        raise _wrong_filter(f"a page has 1 to {MAX_PAGE} items, not {limit}")
+    if since is not None and (not isinstance(since, datetime) or since.tzinfo is None):
+        raise _wrong_filter("since must be a datetime with a time zone: 2026-01-31T08:00:00Z")
+    if not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
+        raise _wrong_filter(f"a page has 1 to {MAX_PAGE} items, not {limit!r:.80}")
     if key is not None and not is_printable(key, MAX_KEY):
         raise _wrong_filter(f"{key!r:.80} is not the key of a definition")
     owned = as_ref(owner, "owner", settings.owner_key_type)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from adapter.services.payloads import accept_payload
 from adapter.services.texts import is_printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from sqlalchemy import Connection
 
@@ -124,6 +125,11 @@ def start_many(
     """
     connection = connection_of(joined)
     values = _values(settings, key, owner=owner, subject=None, starter=starter, mode=actor_mode)
+    if not is_listed(payloads):
+        # A text would start an instance for each of its characters.
+        raise InvalidInput(
+            f"payloads must be a list, not {type(payloads).__name__}", code="invalid_payload"
+        )
     texts = [
         accept_payload(payload, settings, name=f"payload {place}")
         for place, payload in enumerate(payloads)
@@ -138,6 +144,11 @@ def start_many(
         ids = {row.ulid: key_of(row.id) for row in rows}
         made += [Started(ulid, ids[ulid], created=True) for ulid in ulids]
     return made
+
+
+def is_listed(values: Any) -> bool:
+    """Whether values are a list of many things, and not one thing that can be iterated."""
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes | bytearray)
 
 
 def batches(texts: Sequence[str | None]) -> Iterator[list[str | None]]:

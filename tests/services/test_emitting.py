@@ -108,6 +108,14 @@ def test_a_bad_event_is_refused_and_leaves_nothing(
     assert everything() == before
 
 
+@pytest.mark.parametrize("events", ["moved", {"moved": {}}, None, 5])
+def test_one_thing_is_not_many_events(almanac: Almanac, events: Any) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        almanac.emit_many(events)
+
+    assert refused.value.code == "invalid_event"
+
+
 @pytest.mark.parametrize("event", ["moved", ("moved",), ("moved", {}, 1), None])
 def test_what_is_no_pair_is_no_event(almanac: Almanac, event: Any) -> None:
     with pytest.raises(InvalidInput) as refused:

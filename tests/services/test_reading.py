@@ -210,6 +210,9 @@ def test_filters_narrow_the_list(almanac: Almanac, rows: Rows) -> None:
         {"since": datetime(2026, 1, 1)},  # noqa: DTZ001  (what is to be refused)
         {"limit": 0},
         {"limit": 1_001},
+        {"limit": 1.5},
+        {"limit": "10"},
+        {"since": "2026-01-01T00:00:00Z"},
         {"cursor": "abc"},
         {"key": "a\0"},
     ],
@@ -219,6 +222,15 @@ def test_filters_that_cannot_be_are_refused(almanac: Almanac, filters: dict[str,
         almanac.list(**filters)
 
     assert refused.value.code == "invalid_filter"
+
+
+def test_a_timeline_has_a_whole_number_of_parts(almanac: Almanac) -> None:
+    most: Any
+    for most in (0, 1.5, "1", None):
+        with pytest.raises(InvalidInput) as refused:
+            almanac.show("01ARZ3NDEKTSV4RRFFQ69G5FAV", most=most)
+
+        assert refused.value.code == "invalid_filter"
 
 
 def test_a_condition_is_told_as_one_would_say_it(almanac: Almanac) -> None:

@@ -360,6 +360,17 @@ def test_many_starts_come_back_in_their_order(almanac: Almanac, rows: Rows) -> N
     assert almanac.start_many("permits", []) == []
 
 
+@pytest.mark.parametrize("payloads", ["text", b"text", {"n": 1}, None, 5])
+def test_one_thing_is_not_many_payloads(almanac: Almanac, rows: Rows, payloads: Any) -> None:
+    almanac.publish(document())
+
+    with pytest.raises(InvalidInput) as refused:
+        almanac.start_many("permits", payloads)
+
+    assert refused.value.code == "invalid_payload"
+    assert rows("SELECT 1 FROM workflow_instances") == []
+
+
 def test_a_start_goes_with_the_callers_session(almanac: Almanac, database_url: str) -> None:
     almanac.publish(document())
     engine = make_database(Settings(database_url=database_url))
