@@ -39,6 +39,8 @@ async def make_pool(settings: Settings, size: int) -> Any:
             "default_transaction_isolation": "read committed",
             # Every statement of this pool finds rows by key: planning it anew never pays.
             "plan_cache_mode": "force_generic_plan",
+            # A plan made while a table was tiny would read all of it, and be kept while it grows.
+            "enable_seqscan": "off",
         },
     )
 
