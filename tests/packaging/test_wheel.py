@@ -29,7 +29,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory that holds what the wheel installs, and nothing of the checkout."""
     made = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", made]
+    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(made)]
     run(*pip, "wheel", *options, ROOT, cwd=made)
     (wheel,) = made.glob("*.whl")
     site = made / "site"
