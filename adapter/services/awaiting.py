@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from adapter.errors import InvalidInput, Unavailable
 from adapter.services.views import ENDED
@@ -40,7 +40,7 @@ def wait_for_end(
         InvalidInput: The time-out is no positive number (``invalid_timeout``).
         Unavailable: It has not ended in time (``wait_timeout``); it goes on all the same.
     """
-    given = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    given: Any = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     usable = isinstance(given, int | float) and abs(given) <= sys.float_info.max
     seconds = float(given) if usable else math.nan
     if not math.isfinite(seconds) or seconds < 0:

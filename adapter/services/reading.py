@@ -52,7 +52,7 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
         InvalidInput: Not a ULID (``invalid_ulid``), or ``most`` is not 1 to 100,000.
         NotFound: ``instance_not_found``.
     """
-    if not isinstance(most, int) or not 1 <= most <= MAX_TIMELINE:
+    if not _is_number(most, MAX_TIMELINE):
         raise _wrong_filter(f"a timeline has 1 to {MAX_TIMELINE} parts of a kind, not {most!r:.80}")
     connection, records = connection_of(joined), overviews_of(settings)
     row = records.head(connection, accept_ulid(ulid))
@@ -123,9 +123,9 @@ def list_instances(
         raise _wrong_filter(
             f"status must be one of {', '.join(INSTANCE_STATUSES)}, not {status!r:.80}"
         )
-    if since is not None and (not isinstance(since, datetime) or since.tzinfo is None):
+    if since is not None and not _is_moment(since):
         raise _wrong_filter("since must be a datetime with a time zone: 2026-01-31T08:00:00Z")
-    if not isinstance(limit, int) or not 1 <= limit <= MAX_PAGE:
+    if not _is_number(limit, MAX_PAGE):
         raise _wrong_filter(f"a page has 1 to {MAX_PAGE} items, not {limit!r:.80}")
     if key is not None and not is_printable(key, MAX_KEY):
         raise _wrong_filter(f"{key!r:.80} is not the key of a definition")
@@ -166,6 +166,14 @@ def no_instance(ulid: str) -> NotFound:
         code="instance_not_found",
         ulid=ulid,
     )
+
+
+def _is_number(value: Any, most: int) -> bool:
+    return isinstance(value, int) and 1 <= value <= most
+
+
+def _is_moment(value: Any) -> bool:
+    return isinstance(value, datetime) and value.tzinfo is not None
 
 
 def _summary(row: Row[Any]) -> dict[str, Any]:
