@@ -107,17 +107,35 @@ async def _serve(settings: Settings) -> None:
 
 
 async def _connect(settings: Settings) -> Any:
+    from temporalio.service import RPCError, RPCStatusCode
+
     from temporal_workflows.worker import connect
 
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
-            return await connect(settings)
+            client = await connect(settings)
+            await _find_namespace(client)
+            return client
     except AlmanacError:
         raise
     except Exception as error:
+        if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
+            raise Misconfigured(
+                f"Temporal at {settings.temporal_address} has no namespace"
+                f" {settings.temporal_namespace!r}: correct ALMANAC_TEMPORAL_NAMESPACE, or make it"
+                f" with `temporal operator namespace create -n {settings.temporal_namespace}`"
+            ) from error
         # Temporal's client raises what it likes; all of it means that it is not connected.
         told = str(error) or f"no answer within {CONNECT_TIMEOUT:g} s"
         raise Unavailable(
             f"Temporal cannot be reached at {settings.temporal_address}: {told}",
             code="temporal_unavailable",
         ) from error
+
+
+async def _find_namespace(client: Any) -> None:
+    from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+
+    await client.workflow_service.describe_namespace(
+        DescribeNamespaceRequest(namespace=client.namespace)
+    )

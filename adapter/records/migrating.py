@@ -110,13 +110,17 @@ def verify(database_url: str, settings: Settings) -> None:
     missing.
 
     Raises:
-        Misconfigured: It is not migrated, is behind, or the settings do not fit it.
+        Misconfigured: It is not migrated or is behind (``not_migrated``), or the settings do not
+            fit it.
         Unavailable: The server cannot be reached.
     """
     with _connected(database_url) as connection:
         stamps = [tuple(row) for row in connection.execute(text(STAMPS_QUERY))]
         if not verify_stamps(stamps, SchemaChoice.of(settings)):
-            raise Misconfigured("the database has no Almanac tables yet; run the migrations first")
+            raise Misconfigured(
+                "the database has no Almanac tables yet; run the migrations first",
+                code="not_migrated",
+            )
         revision = _revision_of(connection)
         missing = sorted(set(settings.tables.model_dump().values()) - _tables_of(connection))
     known = {script.revision for script in ScriptDirectory(str(scripts_path())).walk_revisions()}
@@ -124,6 +128,7 @@ def verify(database_url: str, settings: Settings) -> None:
         raise Misconfigured(
             f"the database is behind (at {revision}, this version needs {head()}); "
             "run the migrations first",
+            code="not_migrated",
             revision=revision,
             head=head(),
             missing=missing,

@@ -121,7 +121,7 @@ def test_a_worker_runs_instances_and_ends_with_zero(
 
 @pytest.mark.parametrize(
     ("database", "code", "told"),
-    [("migrated", 5, "temporal_unavailable"), ("empty", 6, "misconfigured")],
+    [("migrated", 5, "temporal_unavailable"), ("empty", 6, "not_migrated")],
 )
 def test_a_worker_that_cannot_work_says_why(
     tmp_path: Path,
@@ -142,3 +142,19 @@ def test_a_worker_that_cannot_work_says_why(
 
     assert worker.process.wait(60) == code
     worker.says(f"error[{told}]")
+
+
+def test_a_worker_without_its_namespace_says_so(
+    tmp_path: Path, commands: list[Command], database_url: str, temporal_address: str
+) -> None:
+    worker = Command(
+        tmp_path,
+        "worker",
+        ALMANAC_DATABASE_URL=database_url,
+        ALMANAC_TEMPORAL_ADDRESS=temporal_address,
+        ALMANAC_TEMPORAL_NAMESPACE="nowhere",
+    )
+    commands.append(worker)
+
+    assert worker.process.wait(60) == 6
+    worker.says("has no namespace 'nowhere'")
