@@ -44,15 +44,19 @@ GREETING = document(
 )
 
 
+# as a shell without job control starts a job
+_IN_THE_BACKGROUND = ("sh", "-c", "trap '' INT; exec \"$@\"", "sh")
+
+
 class Command:
-    """A command in a process of its own, its output in files."""
+    """A command in a process of its own that begins with SIGINT ignored; its output in files."""
 
     def __init__(self, directory: Path, *arguments: str, **environment: str) -> None:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("ALMANAC_")}
         self.out, self.err = directory / "stdout", directory / "stderr"
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "adapter.cli", *arguments],
+                [*_IN_THE_BACKGROUND, sys.executable, "-m", "adapter.cli", *arguments],
                 cwd=directory,
                 env={**inherited, **environment},
                 stdout=out,

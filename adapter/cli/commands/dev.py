@@ -47,7 +47,9 @@ def command(
 
     set_up_logging("warning")
     import_handlers(imports or [])
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell starts what it runs in the background with SIGINT ignored.
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, signal.default_int_handler)
     home = None if temporary else data_dir
     stack = Stack.from_environment(data_dir=home, ui=ui)
     try:
