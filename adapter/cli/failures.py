@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from adapter.cli.output import plain, print_json, stderr
 from adapter.cli.remedies import REMEDIES
-from adapter.errors import AlmanacError, Misconfigured
+from adapter.errors import AlmanacError, InvalidInput, Misconfigured
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -23,34 +23,41 @@ INTERRUPTED = 130
 USAGE = 2
 
 
-def report(error: Exception, *, as_json: bool, with_traceback: bool = False) -> int:
-    """Prints an error and returns the exit code."""
+def report(error: Exception, *, as_json: bool, command: str, with_traceback: bool = False) -> int:
+    """Prints an error and returns the exit code.
+
+    Args:
+        error: An error of ours, or a defect.
+        as_json: As one JSON object.
+        command: What was called, such as ``almanac start``.
+        with_traceback: Print the traceback first.
+    """
     known = _known(error)
     if with_traceback:
         traceback.print_exception(error)
     if as_json:
         told = known.as_json()
-        print_json({**told, "remedy": REMEDIES.get(known.code)}, error=True)
+        told["details"].pop("remedy", None)
+        print_json({**told, "remedy": _remedy(known, command)}, error=True)
         return known.exit_code
     console = stderr()
     _say(console, f"error[{known.code}]", known.message, "bold red")
     for finding in known.details.get("findings", ()):
         _finding(console, finding)
-    if (remedy := REMEDIES.get(known.code)) is not None:
+    if (remedy := _remedy(known, command)) is not None:
         _say(console, "  help", remedy, "cyan")
     return known.exit_code
 
 
-def report_usage(message: str, *, as_json: bool, command: str) -> int:
-    """Prints what is wrong with the command line itself."""
-    if as_json:
-        told = {"code": "usage", "message": message, "details": {}}
-        print_json({**told, "remedy": REMEDIES["usage"]}, error=True)
-        return USAGE
-    console = stderr()
-    _say(console, "error[usage]", message, "bold red")
-    _say(console, "  help", f"{command} --help", "cyan")
-    return USAGE
+def usage(message: str, *, remedy: str | None = None) -> InvalidInput:
+    """The error for a command line that is itself not valid.
+
+    Args:
+        message: What is wrong with it.
+        remedy: What to do, when that is more than to look at the command's help.
+    """
+    details = {} if remedy is None else {"remedy": remedy}
+    return InvalidInput(message, code="usage", **details)
 
 
 def invalid_settings(error: ValidationError) -> Misconfigured:
@@ -58,10 +65,20 @@ def invalid_settings(error: ValidationError) -> Misconfigured:
     parts = []
     for flaw in error.errors(include_url=False, include_input=False, include_context=False):
         name = "__".join(str(part) for part in flaw["loc"]).upper()
-        parts.append(f"ALMANAC_{name}: {flaw['msg']}")
+        parts.append(f"ALMANAC_{name}: {flaw['msg'].removeprefix('Value error, ')}")
     return Misconfigured(
         f"the settings cannot be used: {'; '.join(parts)}", code="invalid_settings"
     )
+
+
+def _remedy(error: AlmanacError, command: str) -> str | None:
+    """What to do: what the error itself says, else what its code says."""
+    remedy = error.details.get("remedy") or REMEDIES.get(error.code)
+    if remedy is None:
+        return None
+    ulid = error.details.get("ulid")
+    told = str(remedy).replace("almanac COMMAND", command)
+    return told if ulid is None else told.replace("show ULID", f"show {ulid}")
 
 
 def _known(error: Exception) -> AlmanacError:

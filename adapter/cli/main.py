@@ -22,8 +22,9 @@ from adapter.cli.commands import (
     validate,
     worker,
 )
-from adapter.cli.failures import INTERRUPTED, report, report_usage
+from adapter.cli.failures import INTERRUPTED, report, usage
 from adapter.cli.opening import Globals
+from adapter.errors import AlmanacError
 
 app = typer.Typer(
     name="almanac",
@@ -35,11 +36,20 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (dev, migrate, worker, validate, publish, start, emit, show, listing):
+_COMMANDS = (dev, migrate, worker, validate, publish, start, emit, show, listing)
+for module in _COMMANDS:
     app.command(module.NAME)(module.command)
 
 # Typer brings a copy of click of its own; only this exception of it is public.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+
+_BEFORE = {
+    "--database-url": "URL",
+    "--temporal-address": "HOST:PORT",
+    "--traceback": "",
+    "--version": "",
+}
+"""The options that go before the command, and what each one takes."""
 
 
 def _version(wanted: bool) -> None:
@@ -94,7 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = app(given, prog_name="almanac", standalone_mode=False)
         sys.stdout.flush()
     except _USAGE_ERROR as error:
-        return _usage(error, given, as_json=as_json)
+        if not given:
+            # Typer has printed the help by itself.
+            return 0
+        return report(_usage(error), as_json=as_json, command=_command(given))
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
@@ -102,7 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        return report(error, as_json=as_json, with_traceback="--traceback" in given)
+        return report(
+            error,
+            as_json=as_json,
+            command=_command(given),
+            with_traceback="--traceback" in given,
+        )
     return code if isinstance(code, int) else 0
 
 
@@ -113,13 +131,19 @@ def run() -> None:
     leave(main())
 
 
-def _usage(error: Any, given: list[str], *, as_json: bool) -> int:
-    if not given:
-        # Typer has printed the help by itself.
-        return 0
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "almanac"
-    return report_usage(error.format_message(), as_json=as_json, command=command)
+def _usage(error: Any) -> AlmanacError:
+    context, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    if option in _BEFORE and context is not None and context.parent is not None:
+        value = f" {_BEFORE[option]}" if _BEFORE[option] else ""
+        right = f"almanac {option}{value} {context.info_name}"
+        return usage(error.format_message(), remedy=f"{option} goes before the command: {right}")
+    return usage(error.format_message())
+
+
+def _command(given: Sequence[str]) -> str:
+    """What was called, as far as it can be told from arguments that may be wrong."""
+    names = {module.NAME for module in _COMMANDS}
+    return " ".join(["almanac", *[one for one in given if one in names][:1]])
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "definition_deleted": "restore the definition, or publish under another key",
         "definition_not_active": "activate or publish the definition, then start again",
         "definition_not_found": "publish the definition first: almanac publish FILE",
+        "directory_in_use": "stop what runs there, or choose another directory: --data-dir",
         "downgrade_refused": "restore a backup, or correct it with a new migration",
         "idempotency_conflict": "use another idempotency key, or send what was sent then",
         "import_failed": "run it from the directory of your code, or install your package",
@@ -59,7 +60,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "transaction_conflict": "try the whole transaction again",
         "transaction_required": "pass a connection with a transaction, or none",
         "unavailable": "try again",
-        "usage": "see --help of the command",
+        "usage": "see: almanac COMMAND --help",
         "wait_timeout": "wait again, or see what it waits for: almanac show ULID",
     }
 )

@@ -196,9 +196,20 @@ def _connected(database_url: str) -> Iterator[Connection]:
         raise
     except OperationalError as error:
         # The driver's message names host and port, never the password.
-        raise Unavailable(f"the database did not answer as needed: {error.orig}") from error
+        told = str(error.orig).strip().split("\n")[0]
+        if _is_gone(error):
+            raise Unavailable(
+                f"the database cannot be reached: {told}", code="database_unavailable"
+            ) from error
+        raise Unavailable(f"the database did not answer as needed: {told}") from error
     finally:
         engine.dispose()
+
+
+def _is_gone(error: OperationalError) -> bool:
+    """Whether there was no server, or it went away or had no room."""
+    state = getattr(error.orig, "sqlstate", None)
+    return state is None or state[:2] in ("08", "53", "57")
 
 
 def _revision_of(connection: Connection) -> str | None:

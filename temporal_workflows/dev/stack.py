@@ -245,6 +245,6 @@ class Stack:
             except BlockingIOError:
                 if time.monotonic() > until:
                     raise Conflict(
-                        f"Another stack runs on {data_dir}: stop it or choose another directory."
+                        f"Another stack runs on {data_dir}.", code="directory_in_use"
                     ) from None
                 time.sleep(0.05)

@@ -98,6 +98,33 @@ def test_dev_runs_servers_until_it_is_told_to_stop(tmp_path: Path, commands: lis
         assert probe.connect_ex((address.hostname, address.port)) != 0
 
 
+def test_dev_starts_its_own_servers_again_when_the_environment_names_them(
+    tmp_path: Path, commands: list[Command]
+) -> None:
+    environment: dict[str, str] = {}
+    for _ in range(2):
+        dev = Command(tmp_path, "dev", "--no-ui", "--json", **environment)
+        commands.append(dev)
+        eventually(lambda dev=dev: dev.says("ready after"), 60)
+        assert "used as they are" not in dev.err.read_text()
+        environment = json.loads(dev.out.read_text())
+        assert dev.end(signal.SIGTERM) == 0
+
+
+def test_dev_says_which_named_server_does_not_answer(
+    tmp_path: Path, commands: list[Command]
+) -> None:
+    url = f"postgresql://almanac@127.0.0.1:{free_ports(1)[0]}/almanac"
+    nobody = {"ALMANAC_TEMPORAL_ADDRESS": "127.0.0.1:1", "ALMANAC_VALKEY_URL": "valkey://x"}
+    dev = Command(tmp_path, "dev", "--no-ui", ALMANAC_DATABASE_URL=url, **nobody)
+    commands.append(dev)
+
+    assert dev.process.wait(60) == 5
+    dev.says("error[database_unavailable]")
+    dev.says("help: ALMANAC_DATABASE_URL names a server that does not answer; unset it")
+    assert "\\t" not in dev.err.read_text()
+
+
 def test_a_worker_runs_instances_and_ends_with_zero(
     tmp_path: Path, commands: list[Command], database_url: str, temporal_address: str
 ) -> None:

@@ -1,5 +1,6 @@
 """``almanac dev``: all servers on this machine, for development."""
 
+import os
 import shlex
 import signal
 import time
@@ -12,6 +13,7 @@ from adapter.cli.handlers import import_handlers
 from adapter.cli.opening import AsJson, Imports, settings_of
 from adapter.cli.output import cell, print_json, stderr, stdout, table
 from adapter.cli.serving import serve, set_up_logging
+from adapter.errors import Unavailable
 
 if TYPE_CHECKING:
     from adapter.settings import Settings
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 NAME = "dev"
 ENVIRONMENT = "environment"
 """The file in the data directory that a shell can source."""
+
+_NO_ANSWER = (
+    "ALMANAC_DATABASE_URL names a server that does not answer; unset it to run embedded ones"
+)
 
 
 def command(
@@ -36,14 +42,15 @@ def command(
 ) -> None:
     """Runs PostgreSQL, Temporal and Valkey, migrates, prints every address, until Ctrl-C.
 
-    Servers that ALMANAC_* variables name are used as they are. With --import a worker runs here
-    too. In another shell, `. .almanac/environment` leads every other command here.
+    Servers that ALMANAC_* variables name are used as they are, unless they are those of the data
+    directory itself. With --import a worker runs here too. In another shell, `. .almanac/environment` leads every other command here.
 
         almanac dev
         almanac dev --import permits.actions
         almanac dev --temporary --json
     """
-    from temporal_workflows.dev.stack import Stack
+    from temporal_workflows.dev.own import without_own
+    from temporal_workflows.dev.stack import VARIABLES, Stack
 
     set_up_logging("warning")
     import_handlers(imports or [])
@@ -51,7 +58,11 @@ def command(
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.default_int_handler)
     home = None if temporary else data_dir
-    stack = Stack.from_environment(data_dir=home, ui=ui)
+    environ = os.environ if home is None else without_own(os.environ, home)
+    stack = Stack.from_environment(data_dir=home, ui=ui, environ=environ)
+    if stack.addresses:
+        given = ", ".join(VARIABLES[piece] for piece in stack.addresses)
+        stderr().print(f"used as they are: the servers of {given}")
     try:
         began = time.monotonic()
         with stderr().status("Starting the servers"):
@@ -60,7 +71,7 @@ def command(
             ctx, database_url=stack.database_url, temporal_address=stack.temporal_address
         )
         with stderr().status("Migrating"):
-            _migrate(settings)
+            _migrate(settings, given="postgres" in stack.addresses)
         environment = stack.environment()
         if home is not None:
             _write(home / ENVIRONMENT, environment)
@@ -79,11 +90,18 @@ def command(
             stack.stop()
 
 
-def _migrate(settings: "Settings") -> None:
+def _migrate(settings: "Settings", *, given: bool) -> None:
     from adapter.client.almanac import Almanac
 
-    with Almanac(settings) as almanac:
-        almanac.migrate()
+    try:
+        with Almanac(settings) as almanac:
+            almanac.migrate()
+    except Unavailable as error:
+        if given and error.code == "database_unavailable":
+            raise Unavailable(
+                error.message, code="database_unavailable", remedy=_NO_ANSWER
+            ) from error
+        raise
 
 
 def _write(path: Path, environment: dict[str, str]) -> None:
