@@ -229,7 +229,7 @@ def _wait(row: Row[Any]) -> WaitView:
         event=row.event_key,
         match=_json(row.match),
         condition=_json(row.condition),
-        outcome=row.outcome,
+        timeout_outcome=None if row.due_at is None else row.outcome,
         opened_at=row.created_at,
         fired_at=row.fired_at,
     )

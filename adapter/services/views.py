@@ -66,7 +66,12 @@ class StepView(View):
 
 @dataclass(frozen=True, slots=True)
 class WaitView(View):
-    """One wait of a step."""
+    """One wait of a step.
+
+    Attributes:
+        timeout_outcome: The outcome of the step if the wait is not over when it is due; None when
+            it has no due time.
+    """
 
     id: int | str
     step: int | str
@@ -77,7 +82,7 @@ class WaitView(View):
     event: str | None
     match: Any
     condition: Any
-    outcome: str | None
+    timeout_outcome: str | None
     opened_at: datetime
     fired_at: datetime | None
 
