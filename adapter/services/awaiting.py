@@ -53,8 +53,7 @@ def wait_for_end(
         left = until - now()
         if left <= 0:
             raise Unavailable(
-                f"instance {ulid} has not ended within {seconds:g} s, it is {status}; it goes on,"
-                " so wait again or look what it waits for with `almanac show`",
+                f"instance {ulid} has not ended within {seconds:g} s, it is {status} and goes on",
                 code="wait_timeout",
                 ulid=ulid,
                 status=status,

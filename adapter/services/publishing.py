@@ -168,8 +168,7 @@ def _check_expected(key: str, expected: str | None, current: Row[Any] | None) ->
         return
     found = "has no published version yet" if actual is None else f"is at {actual}"
     raise Conflict(
-        f"definition {key!r} {found}, not at the expected {expected}; look at what was published"
-        " meanwhile, then publish with its checksum",
+        f"definition {key!r} {found}, not at the expected {expected}",
         code="checksum_mismatch",
         key=key,
         expected=expected,

@@ -216,7 +216,7 @@ def _earlier(
     if not row.same:
         raise Conflict(
             f"idempotency key {values['raw_key']!r} has started instance {row.ulid} with another"
-            " payload or subject; use another key, or send what was sent then",
+            " payload or subject",
             code="idempotency_conflict",
             ulid=row.ulid,
         )

@@ -131,7 +131,7 @@ def test_a_wrong_checksum_is_a_conflict(cli: Cli, written: Written) -> None:
 
     assert (run.code, run.out) == (4, "")
     assert run.error["code"] == "checksum_mismatch"
-    assert run.error["remedy"]
+    assert run.error["remedy"] not in run.error["message"]
     assert cli("publish", path, path, "--expected-checksum", "0" * 64).code == 2
 
 
@@ -208,6 +208,10 @@ def test_waiting_shows_the_end_and_tells_it_by_the_exit_code(cli: Cli, almanac: 
     assert "completed" in good.out
     assert "no_permit" in bad.out
     assert late.err.startswith("error[wait_timeout]")
+    assert f"almanac show {late.out.strip()}" in late.err
+    assert good.out.split()[0] == good.out.split()[2]
+    details = cli("start", "permits", "--wait", "-1", "--json").error["details"]
+    assert almanac.show(details["ulid"]).status == "pending"
 
 
 def test_an_event_is_emitted(cli: Cli, almanac: Almanac, written: Written) -> None:
@@ -315,6 +319,21 @@ def test_a_wrong_command_line_ends_with_two(cli: Cli, arguments: tuple[str, ...]
     assert cli(*arguments, "--json").error["code"] == "usage"
 
 
+@pytest.mark.parametrize("arguments", [("emit", "x"), ("emit", "x", "--limti"), ("emit",)])
+def test_the_remedy_of_a_wrong_command_line_names_the_command(
+    cli: Cli, arguments: tuple[str, ...]
+) -> None:
+    assert cli(*arguments).err.endswith("\n  help: see: almanac emit --help\n")
+    assert cli(*arguments, "--json").error["remedy"] == "see: almanac emit --help"
+
+
+def test_an_option_that_goes_before_the_command_is_told_so(cli: Cli) -> None:
+    assert "--database-url goes before the command" in cli("list", "--database-url", "x").err
+    error = cli("list", "--traceback", "--json").error
+    assert "--traceback goes before the command" in error["remedy"]
+    assert error["details"] == {}
+
+
 def test_without_a_database_it_says_what_to_set(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -334,6 +353,7 @@ def test_a_setting_that_cannot_be_is_named_without_its_value(
     assert run.code == 6
     assert run.err.startswith("error[invalid_settings]")
     assert "ALMANAC_DATABASE_URL" in run.err
+    assert "Value error" not in run.err
     assert "secret" not in run.err
 
 

@@ -1,5 +1,7 @@
 """``almanac start``: starts instances of a published definition."""
 
+import sys
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +13,11 @@ from adapter.cli.opening import AsJson, Owner, open_almanac
 from adapter.cli.output import cell, print_json, stderr, stdout, table
 from adapter.cli.progress import in_batches
 from adapter.cli.timeline import print_instance
-from adapter.errors import InvalidInput
+from adapter.errors import AlmanacError, InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from adapter.client.almanac import Almanac
     from adapter.services.starting import Started
 
@@ -51,8 +55,10 @@ def command(
 ) -> None:
     """Starts an instance, or one for each line of a file (all of them or none).
 
-    The row is written at once; a worker begins it. With --wait the command ends with 7 when the
-    instance fails or is cancelled, and with 5 when it has not ended in time.
+    The row is written at once; a worker begins it. With --wait the ulid is printed before the
+    waiting begins, the instance after it; the command ends with 7 when the instance fails or is
+    cancelled, and with 5 when it has not ended in time. With --json only the instance is printed,
+    and an error has the ulid in its details.
 
         almanac start permits --payload '{"case": "A-17"}'
         almanac start permits -p @case.json --idempotency-key A-17 --wait 30
@@ -84,10 +90,25 @@ def command(
         if wait is None:
             _print_one(started, as_json=as_json)
             return
-        with stderr().status(f"Waiting for {started.ulid}"):
+        if not as_json:
+            stdout().print(started.ulid)
+            sys.stdout.flush()
+        with _naming(started.ulid), stderr().status(f"Waiting for {started.ulid}"):
             view = almanac.wait(started.ulid, timeout=wait)
     print_instance(view, as_json=as_json)
     raise typer.Exit(0 if view.status == "completed" else ENDED_BADLY)
+
+
+@contextmanager
+def _naming(ulid: str) -> "Iterator[None]":
+    """Has every error say which instance was started: it goes on all the same."""
+    try:
+        yield
+    except AlmanacError as error:
+        error.details = {**error.details, "ulid": ulid}
+        raise
+    except Exception as error:
+        raise AlmanacError(f"{type(error).__name__}: {error}", ulid=ulid) from error
 
 
 def _start_lines(almanac: "Almanac", key: str, path: str, given: dict[str, Any]) -> "list[Started]":
