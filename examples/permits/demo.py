@@ -1,5 +1,7 @@
 """The tour: replays the sample log on embedded servers and reports from the tables.
 
+Servers that ``ALMANAC_*`` names are left alone.
+
 python examples/permits/demo.py
 """
 
@@ -46,14 +48,13 @@ def _run(console: Console) -> int:
             f"[bold]Permits:[/] {cases.events} events of {cases.count} made-up permit cases "
             f"({SAMPLE.name}), {len(left_open)} of them still open."
         )
-        with stage(cases, say=lambda text: console.print(f"- {text}")) as running:
+        with stage(cases, embedded=True, say=lambda text: console.print(f"- {text}")) as running:
             console.print(
                 "- publishing a graph derived from the log, starting an instance for each case "
                 "and emitting its further rows as events"
             )
             outcome = replay(running, cases, NAME, console, left_open=left_open)
             _report(running, outcome, console)
-            console.print("- stopping the servers; their data go with them")
     return 1 if outcome.differences or outcome.failed else 0
 
 

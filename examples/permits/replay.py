@@ -34,6 +34,22 @@ SHOWN = 10
 
 INTERRUPTED = 130
 
+_EPILOG = """\
+Embedded servers end with the replay, and their data go with them. On a server of
+yours the database is migrated, and the instances stay there.
+
+exit codes:
+  0    the tables count every pair of activities as the log does
+  1    a count differs, or a case failed
+  2    the log or the command line is not valid
+  5    a server could not be reached, or nothing moved any more
+  6    a setting does not fit
+  130  interrupted
+
+example:
+  python examples/permits/replay.py --log examples/permits/sample.csv --json
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program; returns its exit code: 0, 1 when counts differ, others for errors."""
@@ -54,18 +70,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n")[0],
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add = parser.add_argument
-    add("--log", required=True, type=Path, help="CSV with case, activity, timestamp, resource")
+    add(
+        "--log",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="UTF-8 CSV, plain or .gz, with the columns case, activity, timestamp, resource",
+    )
     add("--json", action="store_true", help="end with one line of JSON on stdout")
     add(
         "--database-url",
         metavar="URL",
-        help="in place of ALMANAC_DATABASE_URL or an embedded one",
+        help="PostgreSQL; default: $ALMANAC_DATABASE_URL, else an embedded server",
     )
-    add("--temporal-address", metavar="HOST:PORT", help="likewise, ALMANAC_TEMPORAL_ADDRESS")
-    add("--leave-open", type=_count, default=0, metavar="N", help="leave the N newest waiting")
-    add("--workers", type=_count, default=1, metavar="N", help="0: somebody else runs one")
+    add(
+        "--temporal-address",
+        metavar="HOST:PORT",
+        help="Temporal; default: $ALMANAC_TEMPORAL_ADDRESS, else an embedded server",
+    )
+    add(
+        "--leave-open",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="leave the N cases waiting in which something happened last (default: 0)",
+    )
+    add(
+        "--workers",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="worker processes (default: 1); 0 if one with this example's action runs already",
+    )
     return parser
 
 

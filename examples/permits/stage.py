@@ -15,6 +15,7 @@ from adapter.errors import InvalidInput
 from adapter.settings import Settings
 from examples.permits import actions as actions  # registers permits.record
 from examples.permits.derive import step_runs
+from examples.permits.surroundings import ending, other_workers, sources
 from examples.permits.workers import Worker, workers
 from temporal_workflows.dev.stack import VARIABLES, Stack
 
@@ -55,22 +56,26 @@ def stage(
     *,
     database_url: str | None = None,
     temporal_address: str | None = None,
+    embedded: bool = False,
     worker_count: int = 1,
     say: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Stage]:
     """Starts what is missing, for as long as the context is open.
 
-    Servers are those that are named here, else those of ``ALMANAC_*``, else embedded ones, whose
-    data go when they stop; so these spare themselves the fsync. The database is migrated.
+    Servers are those that are named here, else those of ``ALMANAC_*`` (unless ``embedded``), else
+    embedded ones, whose data go when they stop; so these spare themselves the fsync. The database
+    is migrated. It says which servers it uses and, when it is over, what becomes of the data.
 
     Raises:
         InvalidInput: The log does not fit into what an instance may be.
     """
     named: dict[Piece, str | None] = {"postgres": database_url, "temporal": temporal_address}
-    environ = {**os.environ, **{VARIABLES[piece]: at for piece, at in named.items() if at}}
+    environ = {} if embedded else dict(os.environ)
+    environ |= {VARIABLES[piece]: at for piece, at in named.items() if at}
     servers = Stack.from_environment("postgres", "temporal", durable=False, environ=environ)
     with ExitStack() as running:
-        say("starting PostgreSQL and Temporal")
+        for sentence in sources(servers, named):
+            say(sentence)
         running.enter_context(servers)
         settings = settings_for(servers.environment(), cases)
         almanac = running.enter_context(Almanac(settings))
@@ -80,8 +85,11 @@ def stage(
             **servers.environment(),
             "ALMANAC_LIMITS__MAX_STEPS": str(settings.limits.max_steps),
         }
+        if worker_count and (others := other_workers(settings)):
+            say(others)
         say(f"starting {worker_count} worker{'' if worker_count == 1 else 's'}")
         started = running.enter_context(workers(worker_count, environment))
+        running.callback(say, ending(servers, settings))
         yield Stage(almanac, settings, started, say)
 
 

@@ -50,3 +50,6 @@ def test_the_demo_ends_well_with_three_reports(
     assert len(reports) == 3
     assert [report.title for report in reports if report.title not in ended.stdout] == []
     assert "0 differences" in ended.stdout
+    # although the environment of this test names servers
+    assert "- starting PostgreSQL and Temporal" in ended.stdout
+    assert "- stopping the servers; their data go with them" in ended.stdout

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from adapter.settings import TableNames
+from adapter.settings import Settings, TableNames
 from examples.permits.cases import Cases
 from examples.permits.compare import Run, differences, follows_in_tables
 from examples.permits.derive import derive
 from examples.permits.log import read_log
+from examples.permits.surroundings import other_workers
 
 if TYPE_CHECKING:
     import subprocess
@@ -110,12 +111,32 @@ def test_the_newest_cases_can_be_left_waiting(
 
     assert ended.returncode == 0, ended.stderr
     assert "as the log does" in ended.stdout
+    assert "as ALMANAC_DATABASE_URL says" in ended.stderr
+    assert "the instances stay in 127.0.0.1:" in ended.stderr
+    assert "starting PostgreSQL" not in ended.stderr
+    assert "warning" not in ended.stderr
     with psycopg.connect(database_url) as connection:
         waiting = connection.execute(
             "SELECT trigger_payload ->> 'case', current_node_id FROM workflow_instances"
             " WHERE status = 'waiting'"
         ).fetchall()
     assert waiting == [("${trigger.case}", "next")]
+
+
+def test_other_workers_of_the_database_are_warned_of(database_url: str) -> None:
+    settings = Settings(database_url=database_url)
+    seen = "INSERT INTO workflow_workers (id, name, task_queue, started_at, seen_at, stopped_at)"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            f"{seen} VALUES ('gone', 'a', 'q', now(), now() - interval '1 minute', NULL),"
+            " ('left', 'a', 'q', now(), now(), now())"
+        )
+        assert other_workers(settings) is None
+        connection.execute(f"{seen} VALUES ('lives', 'a', 'q', now(), now(), NULL)")
+        warning = other_workers(settings)
+
+    assert warning is not None
+    assert warning.startswith("warning: another worker runs on this database")
 
 
 def test_a_log_that_cannot_be_read_ends_with_2_and_one_line_of_json(
