@@ -58,7 +58,7 @@ def read_log(path: Path | str) -> Iterator[Row]:
     """
     path = Path(path)
     with _opened(path) as text:
-        reader = csv.reader(text, strict=True)
+        reader = csv.reader(_decoded(text), strict=True)
         line = 1
         try:
             header = _header(path, next(reader, None))
@@ -70,10 +70,6 @@ def read_log(path: Path | str) -> Iterator[Row]:
                 line = reader.line_num + 1
         except csv.Error as error:
             raise _refused(line, f"{error}; are its quotes closed and doubled inside?") from error
-        except UnicodeDecodeError as error:
-            raise _refused(
-                line, f"not UTF-8 from here on ({error.reason}); save the log as UTF-8"
-            ) from error
         except (EOFError, OSError, zlib.error) as error:
             raise _refused(line, f"the file cannot be read any further: {error}") from error
     if not rows:
@@ -90,7 +86,24 @@ def _opened(path: Path) -> Iterator[IO[str]]:
         packed = raw.peek(2)[:2] == _GZIP
         content = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if packed else raw)
         # csv wants the line ends as they are; utf-8-sig drops a byte order mark
-        yield io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
+        yield io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
+def _decoded(text: IO[str]) -> Iterator[str]:
+    """Yields the lines; one that is not UTF-8 is refused by its own number.
+
+    A strict decoder would fail on the block that a line is read with, up to hundreds of lines
+    too early.
+    """
+    for number, line in enumerate(text, start=1):
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:
+            byte = ord(line[error.start]) & 0xFF
+            raise _refused(
+                number, f"the byte 0x{byte:02x} is not UTF-8; save the log as UTF-8"
+            ) from error
+        yield line
 
 
 def _header(path: Path, cells: list[str] | None) -> list[str]:
@@ -142,4 +155,5 @@ def _time(text: str, line: int) -> datetime:
 
 
 def _refused(line: int, problem: str) -> InvalidLog:
-    return InvalidLog(f"Line {line}: {problem}.", line=line)
+    end = "" if problem.endswith("?") else "."
+    return InvalidLog(f"Line {line}: {problem}{end}", line=line)

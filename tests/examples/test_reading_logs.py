@@ -166,6 +166,26 @@ def test_another_encoding_is_refused(tmp_path: Path) -> None:
     assert "UTF-8" in _refusal(tmp_path, content).message
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("number", [2, 400, 999])
+def test_a_byte_that_is_not_utf_8_is_refused_by_its_line(
+    tmp_path: Path, number: int, packed: bool
+) -> None:
+    lines = [HEADER.encode(), *[b"c1,\xc3\xa9,2024-03-01,Ann"] * 999]
+    lines[number - 1] = b"c1,\xe9,2024-03-01,Ann"
+    content = b"\n".join(lines)
+
+    message = _refusal(tmp_path, gzip.compress(content) if packed else content).message
+
+    assert message == f"Line {number}: the byte 0xe9 is not UTF-8; save the log as UTF-8."
+
+
+def test_a_question_ends_without_a_full_stop(tmp_path: Path) -> None:
+    message = _refusal(tmp_path, f"{HEADER}\nc1,a,2024-03-01\n".encode()).message
+
+    assert message.endswith("is a comma not quoted?")
+
+
 def test_a_cut_archive_is_refused(tmp_path: Path) -> None:
     packed = gzip.compress(f"{HEADER}\nc1,a,2024-03-01,Ann\n".encode())
 
