@@ -94,6 +94,7 @@ def test_an_instance_tells_what_it_waits_for(almanac: Almanac) -> None:
     (wait,) = view.waits
     assert wait.due_at is not None
     assert wait.due_at > wait.opened_at
+    assert wait.as_json()["timeout_outcome"] == wait.timeout_outcome == "timed_out"
     until = wait.due_at.strftime("%Y-%m-%dT%H:%M:%SZ")
     assert view.waiting_for == (
         f'event permits.moved with {{"case": "A"}} where event.n > 1 until {until} (move)',
