@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 # Two workers, each with servers of its own; PYTEST_ARGS narrows a run: make test PYTEST_ARGS="-n0 tests/dev"
 PYTEST_ARGS ?= -n 2 --dist loadfile
+# Modules that register actions, for the worker of `make dev`: make dev IMPORT=orders
+IMPORT ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo dev test check format bench lock wheel clean
@@ -19,10 +21,10 @@ setup: $(VENV)/.ready ## Make .venv with the locked requirements (quick when not
 demo: setup ## Run the permits example on embedded servers
 	@$(BIN)/python examples/permits/demo.py
 
-dev: setup ## Run embedded servers and a worker; keeps its data in .almanac/
-	@$(BIN)/almanac dev
+dev: setup ## Run embedded servers, with IMPORT=module a worker too; keeps its data in .almanac/
+	@$(BIN)/almanac dev $(addprefix --import ,$(IMPORT))
 
-test: setup ## Run the tests
+test: setup ## Run the tests: about 5 minutes on two idle cores
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: setup ## Lint, formatting, types and the import rule
@@ -36,7 +38,7 @@ format: setup ## Put the code in form
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup $(VENV)/.bench ## Measure chains of steps beside other engines
+bench: setup $(VENV)/.bench ## Measure chains of steps beside other engines: some minutes
 	@$(BIN)/python -m benchmarks chains
 
 lock: setup ## Resolve requirements/*.txt again from pyproject.toml
