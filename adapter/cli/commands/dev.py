@@ -43,7 +43,8 @@ def command(
     """Runs PostgreSQL, Temporal and Valkey, migrates, prints every address, until Ctrl-C.
 
     Servers that ALMANAC_* variables name are used as they are, unless they are those of the data
-    directory itself. With --import a worker runs here too. In another shell, `. .almanac/environment` leads every other command here.
+    directory itself. With --import a worker runs here too. In another shell,
+    `. .almanac/environment` leads every other command here.
 
         almanac dev
         almanac dev --import permits.actions
