@@ -8,12 +8,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkflowRunner
 from ulid import ULID
 
 from adapter.engine.temporal import TemporalEngine
-from adapter.errors import Misconfigured
 from adapter.execution.deps import turn_deps
 from adapter.execution.registry import Registry, default_registry
 from adapter.execution.runner import HandlerRunner
@@ -22,12 +20,15 @@ from adapter.records.connecting import make_database
 from adapter.records.pooling import make_pool
 from adapter.services.matching import match_events
 from temporal_workflows.activities import TurnActivities
+from temporal_workflows.connecting import connect
 from temporal_workflows.driver import InstanceDriver
 from temporal_workflows.heartbeat import Heartbeat
 from temporal_workflows.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+
+    from temporalio.client import Client
 
     from adapter.settings import Settings
 
@@ -56,7 +57,8 @@ async def running_worker(
             protect, and the sandbox halves its speed.
 
     Raises:
-        Misconfigured: A setting is missing.
+        Misconfigured: A setting is missing or does not fit.
+        Unavailable: Temporal or the database cannot be reached.
     """
     client = client or await connect(settings)
     stopping = asyncio.Event()
@@ -149,14 +151,3 @@ async def run_worker(settings: Settings, registry: Registry = default_registry) 
     """Runs a worker until it is cancelled."""
     async with running_worker(settings, registry):
         await asyncio.Event().wait()
-
-
-async def connect(settings: Settings) -> Client:
-    """Connects to Temporal.
-
-    Raises:
-        Misconfigured: No address is set.
-    """
-    if settings.temporal_address is None:
-        raise Misconfigured("no Temporal server is named; set ALMANAC_TEMPORAL_ADDRESS")
-    return await Client.connect(settings.temporal_address, namespace=settings.temporal_namespace)

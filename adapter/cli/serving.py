@@ -9,15 +9,12 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from adapter.cli.output import stderr
-from adapter.errors import AlmanacError, InvalidInput, Misconfigured, Unavailable
+from adapter.errors import InvalidInput, Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from adapter.settings import Settings
-
-CONNECT_TIMEOUT = 10.0
-"""Seconds until Temporal counts as unreachable."""
 
 _LEVELS = ("debug", "info", "warning", "error")
 _STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -94,8 +91,7 @@ async def _serve(settings: Settings) -> None:
     from adapter.execution.registry import default_registry
     from temporal_workflows.worker import running_worker
 
-    client = await _connect(settings)
-    async with running_worker(settings, default_registry, client=client):
+    async with running_worker(settings, default_registry):
         actions = sorted(default_registry)
         listed = ", ".join(actions) if actions else "none: give --import MODULE"
         stderr().print(
@@ -104,38 +100,3 @@ async def _serve(settings: Settings) -> None:
             soft_wrap=True,
         )
         await asyncio.Event().wait()
-
-
-async def _connect(settings: Settings) -> Any:
-    from temporalio.service import RPCError, RPCStatusCode
-
-    from temporal_workflows.worker import connect
-
-    try:
-        async with asyncio.timeout(CONNECT_TIMEOUT):
-            client = await connect(settings)
-            await _find_namespace(client)
-            return client
-    except AlmanacError:
-        raise
-    except Exception as error:
-        if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
-            raise Misconfigured(
-                f"Temporal at {settings.temporal_address} has no namespace"
-                f" {settings.temporal_namespace!r}: correct ALMANAC_TEMPORAL_NAMESPACE, or make it"
-                f" with `temporal operator namespace create -n {settings.temporal_namespace}`"
-            ) from error
-        # Temporal's client raises what it likes; all of it means that it is not connected.
-        told = str(error) or f"no answer within {CONNECT_TIMEOUT:g} s"
-        raise Unavailable(
-            f"Temporal cannot be reached at {settings.temporal_address}: {told}",
-            code="temporal_unavailable",
-        ) from error
-
-
-async def _find_namespace(client: Any) -> None:
-    from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
-
-    await client.workflow_service.describe_namespace(
-        DescribeNamespaceRequest(namespace=client.namespace)
-    )

@@ -70,7 +70,7 @@ class Temporal:
                 *("--ip", "127.0.0.1", "--port", str(self.port), "--namespace", NAMESPACE),
                 *("--db-filename", self.directory / "temporal.db", "--log-level", "error"),
                 *("--disable-config-file", "--disable-config-env"),
-                *("--sqlite-pragma", "synchronous=OFF"),
+                *("--sqlite-pragma", "synchronous=OFF", "--sqlite-pragma", "journal_mode=WAL"),
                 *(word for value in SETTINGS for word in ("--dynamic-config-value", value)),
             ],
             self._answers,
