@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -105,7 +106,7 @@ def test_dev_starts_its_own_servers_again_when_the_environment_names_them(
     for _ in range(2):
         dev = Command(tmp_path, "dev", "--no-ui", "--json", **environment)
         commands.append(dev)
-        eventually(lambda dev=dev: dev.says("ready after"), 60)
+        eventually(partial(dev.says, "ready after"), 60)
         assert "used as they are" not in dev.err.read_text()
         environment = json.loads(dev.out.read_text())
         assert dev.end(signal.SIGTERM) == 0
