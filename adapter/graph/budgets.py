@@ -15,7 +15,7 @@ values in it plus a sixteenth of its characters; sizes are only ever over-estima
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,6 +35,9 @@ from adapter.graph.syntax import (
 BUDGET: Final = 10_000_000
 MAX_LOOPS_NESTED: Final = 3
 MAX_ITERATIONS: Final = 10_000
+UNMETERED: Final = 50.0
+"""Values of this weight in all are too light to be counted."""
+
 LEAST_WEIGHT: Final = 100.0
 """An expression must fit the budget at least for values of this weight, or it is not compiled."""
 
@@ -42,6 +45,38 @@ _LADDER: Final = (3e5, 1e5, 3e4, 1e4, 3e3, 1e3, 300.0, LEAST_WEIGHT)
 BIND: Final = 30.0
 _RETURN: Final = 60.0
 _MIXED: Final = 400.0
+
+
+class Scope(dict[str, Any]):
+    """The names of a decision's expressions, with the meter that all of its evaluations share.
+
+    One evaluation is bounded by ``BUDGET``; the meter bounds their sum, because a decision holds
+    the event loop of its worker for as long as it lasts.
+    """
+
+    __slots__ = ("meter",)
+
+    def __init__(self, names: Mapping[str, Any], meter: Meter) -> None:
+        super().__init__(names)
+        self.meter = meter
+
+
+@dataclass(slots=True)
+class Meter:
+    """Work done so far, and the most that may be done, in the units of ``BUDGET``."""
+
+    most: float
+    spent: float = 0.0
+
+    def spend(self, work: float) -> None:
+        """Counts work that is about to begin.
+
+        Raises:
+            RuntimeError: It would be more than is allowed.
+        """
+        if self.spent + work > self.most:
+            raise RuntimeError("the expressions evaluated together are too much work for one go")
+        self.spent += work
 
 
 @dataclass(frozen=True, slots=True)

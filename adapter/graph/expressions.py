@@ -21,7 +21,7 @@ from cel_expr_python import cel
 from adapter.errors import ExpressionError, InvalidValue
 from adapter.graph import syntax
 from adapter.graph.admission import admit, patterns_in
-from adapter.graph.budgets import BIND, BUDGET, Size, cost, size_of, weigh
+from adapter.graph.budgets import BIND, BUDGET, UNMETERED, Meter, Scope, Size, cost, size_of, weigh
 from adapter.graph.canonical import canonical
 from adapter.graph.durations import format_duration, format_time
 from adapter.graph.ordering import guard_order
@@ -133,7 +133,7 @@ class Expression:
         heavy: list[Any] = []
         data = project(names, self._paths, heavy)
         if heavy:
-            self._afford(data, heavy)
+            self._afford(data, heavy, names.meter if isinstance(names, Scope) else None)
         value = self._eval(data=data)
         plain = value.plain_value()
         kind = type(plain)
@@ -143,10 +143,10 @@ class Expression:
             raise RuntimeError(plain)
         return canonical(_json(plain))
 
-    def _afford(self, data: dict[str, Any], heavy: list[Any]) -> None:
+    def _afford(self, data: dict[str, Any], heavy: list[Any], meter: Meter | None) -> None:
         """Refuses to begin what may take too long with these values."""
         weight = sum(map(weigh, heavy))
-        if weight <= self._allowance:
+        if weight <= self._allowance and (meter is None or weight <= UNMETERED):
             return
         work = cost(self.tree, _sizes(data)) + BIND * weight
         if not work <= BUDGET:
@@ -154,6 +154,8 @@ class Expression:
             raise RuntimeError(
                 f"the values are too large: the work may be {times:,.0f} times what is allowed"
             )
+        if meter is not None:
+            meter.spend(work)
 
     def __repr__(self) -> str:
         return f"Expression({self.source!r})"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from adapter.graph.compiled import ONE_ATTEMPT, CompiledNode, Graph
 
 from . import entries as kinds
-from .draft import MAX_PASSES, Draft, ValuesNeeded, Visit, describe
+from .draft import Draft, ValuesNeeded, Visit, describe
 from .events import Arrived, Event, Failure, Finished, TakeOver, Tick
 from .nodes import module_for
 from .state import MAIN_LINE, Key, State, Step
@@ -170,7 +170,7 @@ def _tick(draft: Draft) -> None:
         )
         if not due or draft.state.steps.get(step.id) is not step:
             continue
-        if draft.passes >= MAX_PASSES or draft.state.ended:
+        if draft.tired or draft.state.ended:
             return
         draft.passes += 1
         module_for(step.type).enter(draft, draft.graph.nodes[step.node], Visit(step, new=False))
@@ -193,7 +193,7 @@ def _enter_queued(draft: Draft) -> None:
             draft.fail(node.id, Failure("max_steps_exceeded", message))
             return
         visit = draft.visit(node, line)
-        if draft.passes >= MAX_PASSES:
+        if draft.tired:
             data = describe(visit.step)
             draft.emit(kinds.STEP_SCHEDULED, node.id, visit.step.id, data)
             continue

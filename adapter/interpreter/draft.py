@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from adapter.graph.budgets import BUDGET, Meter, Scope
 from adapter.graph.expressions import EvaluationFailed
 
 from . import entries as kinds
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 MAX_PASSES = 64
 """Nodes that one decision may enter; the rest stays scheduled for the next append."""
+
+MAX_WORK = 3 * BUDGET
+"""What the expressions of one decision may cost together: about 0.3 s; above it the node fails."""
 
 NO_EDGE: Mapping[str, Any] = {"to": None, "by": "none", "index": None}
 
@@ -67,6 +71,7 @@ class Draft:
     outputs: dict[Key, Any]
     queue: deque[tuple[str, str]]
     passes: int = 0
+    meter: Meter = field(default_factory=lambda: Meter(MAX_WORK))
     pending_values: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     @classmethod
@@ -100,7 +105,7 @@ class Draft:
             ValuesNeeded: An output that they read is not at hand.
         """
         facts, used = self.env.facts, node.refs.names
-        names: dict[str, Any] = {}
+        names = Scope({}, self.meter)
         if "trigger" in used:
             names["trigger"] = facts.trigger
         if "state" in used:
@@ -159,7 +164,7 @@ class Draft:
             return NO_EDGE, None
         try:
             conditional = any(edge.condition is not None for edge in node.edges)
-            names = self.names(node) if conditional else {}
+            names = self.names(node) if conditional else Scope({}, self.meter)
             if "steps" in names:
                 own = {"output": output, "outcome": outcome}
                 names["steps"] = {**names["steps"], node.id: own}
@@ -237,6 +242,11 @@ class Draft:
             due,
         )
         self.emit(kinds.STEP_SCHEDULED, step.node, attempt.id, describe(attempt))
+
+    @property
+    def tired(self) -> bool:
+        """Whether the next node is better entered by another decision."""
+        return self.passes >= MAX_PASSES or self.meter.spent > MAX_WORK / 3
 
     def take(self) -> tuple[str, str] | None:
         """The next node to enter, with its line; None when nothing is left to enter."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from adapter.graph.budgets import BUDGET, Meter, Scope
 from adapter.graph.expressions import EvaluationFailed
 
 from . import entries as kinds
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
     from .events import StoredEvent
     from .state import Wait
+
+
+WORK_PER_EVENT = BUDGET / 20
+"""What a wait's condition may cost for one event: about 5 ms; one that costs more does not hold."""
 
 
 def open_wait(
@@ -82,7 +87,10 @@ def _holds(draft: Draft, node: CompiledNode, event: StoredEvent) -> bool:
     if node.condition is None:
         return True
     try:
-        return node.condition.test({**draft.names(node), "event": event.payload})
+        # Each event has a meter of its own, so that none is turned down for those before it.
+        names = Scope(draft.names(node), Meter(WORK_PER_EVENT))
+        names["event"] = event.payload
+        return node.condition.test(names)
     except EvaluationFailed:
         return False
 
