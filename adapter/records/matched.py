@@ -43,6 +43,9 @@ class Batch:
     hooks: list[Hook]
 
 
+_BY_INDEX = text("SET LOCAL enable_seqscan = off")
+
+
 def matched_of(settings: Settings) -> Matched:
     """Returns the statements for these settings; the same object whenever the choice is."""
     return _matched(SchemaChoice.of(settings))
@@ -115,6 +118,8 @@ SELECT (SELECT count(*) FROM marked) AS events, (SELECT count(*) FROM delivered)
 
     def match(self, connection: Connection, most: int) -> Batch:
         """Takes up to ``most`` unmatched events, lowest ids first, and tells the waits they fit."""
+        # Until the end of this transaction: statistics of a burst are always out of date.
+        connection.execute(_BY_INDEX)
         row = connection.execute(self._match, {"most": most}).one()
         hooks = [Hook(*hook) for hook in orjson.loads(row.hooks or "[]")]
         return Batch(row.events, row.deliveries, hooks)
