@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from adapter.errors import Misconfigured
+from adapter.records.urls import asyncpg_url
 
 if TYPE_CHECKING:
     from adapter.settings import Settings
@@ -26,7 +27,7 @@ async def make_pool(settings: Settings, size: int) -> Any:
     if settings.database_url is None:
         raise Misconfigured("no database is named; set ALMANAC_DATABASE_URL")
     return await asyncpg.create_pool(
-        settings.database_url,
+        asyncpg_url(settings.database_url),
         min_size=1,
         max_size=size,
         timeout=CONNECT_TIMEOUT,
@@ -55,7 +56,7 @@ async def connect(settings: Settings) -> Any:
     if settings.database_url is None:
         raise Misconfigured("no database is named; set ALMANAC_DATABASE_URL")
     return await asyncpg.connect(
-        settings.database_url,
+        asyncpg_url(settings.database_url),
         timeout=CONNECT_TIMEOUT,
         server_settings={"application_name": "almanac listener"},
     )

@@ -16,6 +16,20 @@ from adapter.errors import Misconfigured
 
 DRIVER = "postgresql+psycopg"
 
+_LIBPQ_ONLY = frozenset(
+    {
+        "channel_binding",
+        "connect_timeout",
+        "gssencmode",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "load_balance_hosts",
+        "tcp_user_timeout",
+    }
+)
+
 
 def sqlalchemy_url(database_url: str) -> URL:
     """Returns the URL with which SQLAlchemy reaches the same database through psycopg.
@@ -48,3 +62,14 @@ def sqlalchemy_url(database_url: str) -> URL:
         database=parts.pop("dbname", None),
         query={name: str(value) for name, value in parts.items()},
     )
+
+
+def asyncpg_url(database_url: str) -> str:
+    """Returns the URL as asyncpg takes it: without what only libpq knows.
+
+    asyncpg would send such parameters to the server, which refuses them. Its own limits
+    (``adapter.records.pooling``) stand in for the time-outs among them.
+    """
+    base, _, query = database_url.partition("?")
+    kept = [pair for pair in query.split("&") if pair.partition("=")[0] not in _LIBPQ_ONLY]
+    return f"{base}?{'&'.join(kept)}" if any(kept) else base

@@ -4,7 +4,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from adapter.errors import Misconfigured
-from adapter.records.urls import sqlalchemy_url
+from adapter.records.pooling import make_pool
+from adapter.records.urls import asyncpg_url, sqlalchemy_url
+from adapter.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -80,3 +82,18 @@ def test_a_url_that_cannot_be_read_is_refused_without_showing_the_password(url: 
     assert "secret" not in str(refused.value)
     assert refused.value.__cause__ is None
     assert refused.value.__context__ is None
+
+
+def test_asyncpg_is_not_given_what_only_libpq_knows() -> None:
+    url = "postgresql://u:p%40w@h:5432/d?sslmode=require&connect_timeout=2&keepalives_idle=9"
+    assert asyncpg_url(url) == "postgresql://u:p%40w@h:5432/d?sslmode=require"
+    options = "postgresql://h/d?options=-c%20search_path%3Da"
+    assert asyncpg_url(options) == options
+    assert asyncpg_url("postgresql:///d?host=%2Ftmp") == "postgresql:///d?host=%2Ftmp"
+
+
+async def test_a_pool_connects_whatever_libpq_is_told(database_url: str) -> None:
+    url = f"{database_url}?connect_timeout=3&keepalives=1&tcp_user_timeout=1000"
+    pool = await make_pool(Settings(database_url=url), 1)
+    assert await pool.fetchval("SELECT 1") == 1
+    await pool.close()
