@@ -74,6 +74,14 @@ def chains(
     as_json: Annotated[
         bool, typer.Option("--json", help="End standard output with one line of JSON.")
     ] = False,
+    kept_temporal: Annotated[
+        bool,
+        typer.Option(
+            "--kept-temporal",
+            help="Run Temporal as `almanac dev` does (state in a file, task queues read without "
+            "delay), not as `temporal server start-dev` comes.",
+        ),
+    ] = False,
     own_servers: Annotated[
         bool,
         typer.Option(
@@ -90,7 +98,7 @@ def chains(
     def tell(line: str) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
-    with shared_servers(own=own_servers) as shared:
+    with shared_servers(own=own_servers, kept=kept_temporal) as shared:
         databases = Databases(shared.database_url)
         try:
             machine = machine_facts() | {"postgresql": databases.facts()}

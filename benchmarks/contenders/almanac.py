@@ -17,7 +17,8 @@ from benchmarks import footprint
 from benchmarks.contenders.contract import Contender, Servers, drive
 from benchmarks.errors import WrongResult
 from benchmarks.loads import WARM_UP
-from temporal_workflows.worker import connect, running_worker
+from temporal_workflows.connecting import connect
+from temporal_workflows.worker import running_worker
 
 if TYPE_CHECKING:
     from benchmarks.loads import Load

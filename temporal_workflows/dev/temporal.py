@@ -29,14 +29,23 @@ class Temporal:
         port: The frontend's port on 127.0.0.1, kept from start to start.
         ui_port: The web console's port, or None for a server without one.
         held: A file descriptor for the server to keep open.
+        plain: As ``temporal server start-dev`` comes: nothing set, the state in memory and gone
+            with the server.
     """
 
     def __init__(
-        self, directory: Path, port: int, *, ui_port: int | None = None, held: int | None = None
+        self,
+        directory: Path,
+        port: int,
+        *,
+        ui_port: int | None = None,
+        held: int | None = None,
+        plain: bool = False,
     ) -> None:
         self.directory = directory
         self.port = port
         self.ui_port = ui_port
+        self._plain = plain
         self._binary = _binary()
         self._child = Child("Temporal", directory / "log", held=held)
 
@@ -68,14 +77,19 @@ class Temporal:
                 *(self._binary, "server", "start-dev"),
                 *console,
                 *("--ip", "127.0.0.1", "--port", str(self.port), "--namespace", NAMESPACE),
-                *("--db-filename", self.directory / "temporal.db", "--log-level", "error"),
-                *("--disable-config-file", "--disable-config-env"),
-                *("--sqlite-pragma", "synchronous=OFF", "--sqlite-pragma", "journal_mode=WAL"),
-                *(word for value in SETTINGS for word in ("--dynamic-config-value", value)),
+                *("--log-level", "error", "--disable-config-file", "--disable-config-env"),
+                *([] if self._plain else self._kept()),
             ],
             self._answers,
             deadline=deadline,
         )
+
+    def _kept(self) -> list[str | Path]:
+        return [
+            *("--db-filename", self.directory / "temporal.db"),
+            *("--sqlite-pragma", "synchronous=OFF", "--sqlite-pragma", "journal_mode=WAL"),
+            *(word for value in SETTINGS for word in ("--dynamic-config-value", value)),
+        ]
 
     def stop(self) -> None:
         """Ends the server cleanly; the state stays."""
