@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from temporalio.client import Client
 
 
+_NO_ANSWER = (RPCError, OSError, RuntimeError)
+"""What the client raises without an answer; RuntimeError where a lazy one cannot connect."""
+
+
 class TemporalEngine:
     """Starts and signals executions of the driver.
 
@@ -55,7 +59,7 @@ class TemporalEngine:
             )
         except WorkflowAlreadyStartedError:
             await self.poke(ulid)
-        except (RPCError, OSError) as error:
+        except _NO_ANSWER as error:
             raise Unavailable(f"Temporal did not start {workflow_id(ulid)}: {error}") from error
 
     async def poke(self, ulid: str) -> None:
@@ -79,5 +83,5 @@ class TemporalEngine:
                 start_signal=LOOK_SIGNAL,
                 rpc_timeout=self._deadline,
             )
-        except (RPCError, OSError) as error:
+        except _NO_ANSWER as error:
             raise Unavailable(f"Temporal did not signal {workflow_id(ulid)}: {error}") from error
