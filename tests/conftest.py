@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
@@ -22,6 +23,11 @@ from temporal_workflows.exiting import leave
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+# How long an example takes says something of the machine, not of the code.
+hypothesis.settings.register_profile("almanac", deadline=None)
+hypothesis.settings.load_profile("almanac")
 
 
 @pytest.fixture(scope="session")

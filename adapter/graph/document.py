@@ -89,6 +89,16 @@ Outcome = Annotated[str, Field(pattern=OUTCOME_PATTERN)]
 Key = Annotated[str, Field(pattern=KEY_PATTERN, max_length=100)]
 
 
+def _event_key(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it has characters that are not printable, so no event can have that key")
+    return text
+
+
+EventKey = Annotated[str, AfterValidator(_event_key), Field(min_length=1, max_length=191)]
+"""The key of an event: what ``emit`` takes."""
+
+
 class RetryPolicy(Part):
     """How often a failed step is tried again, and how long it waits in between.
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from adapter.graph.configs import Flaw, NodeConfig
-from adapter.graph.document import ConditionJson  # noqa: TC001 - pydantic resolves it
+from adapter.graph.document import ConditionJson, EventKey  # noqa: TC001 - pydantic resolves them
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Config(NodeConfig):
     """
 
     type: Annotated[str, AfterValidator(_kind), WithJsonSchema({"enum": list(KINDS)})]
-    event: str | None = Field(None, min_length=1, max_length=191)
+    event: EventKey | None = None
     condition_: ConditionJson | None = Field(None, alias="condition")
 
     def condition(self) -> Any:

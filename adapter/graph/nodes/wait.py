@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 from pydantic import Field
 
 from adapter.graph.configs import FAILURE, SUCCESS, Flaw, NodeConfig
-from adapter.graph.document import ConditionJson, Outcome  # noqa: TC001 - pydantic resolves them
+from adapter.graph.document import (  # noqa: TC001 - pydantic resolves them
+    ConditionJson,
+    EventKey,
+    Outcome,
+)
 from adapter.graph.timing import (
     DurationTemplate,
     TimeTemplate,
@@ -33,7 +37,7 @@ class Config(NodeConfig):
 
     TEMPLATES: ClassVar[tuple[str, ...]] = ("match", "timeout", "until")
 
-    event: str | None = Field(None, min_length=1, max_length=191)
+    event: EventKey | None = None
     match: dict[MatchField, Any] | None = Field(None, max_length=16)
     condition_: ConditionJson | None = Field(None, alias="condition")
     timeout: DurationTemplate | None = None
