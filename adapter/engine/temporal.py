@@ -46,21 +46,9 @@ class TemporalEngine:
             Unavailable: The server did not answer in time.
         """
         try:
-            await self._client.start_workflow(
-                WORKFLOW_TYPE,
-                ulid,
-                id=workflow_id(ulid),
-                task_queue=self._task_queue,
-                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-                task_timeout=TASK_TIMEOUT,
-                request_eager_start=True,
-                rpc_timeout=self._deadline,
-            )
+            await self._start(ulid, WorkflowIDConflictPolicy.FAIL, eager=True)
         except WorkflowAlreadyStartedError:
             await self.poke(ulid)
-        except _NO_ANSWER as error:
-            raise Unavailable(f"Temporal did not start {workflow_id(ulid)}: {error}") from error
 
     async def poke(self, ulid: str) -> None:
         """Signals the execution, starting one if none is open.
@@ -71,17 +59,28 @@ class TemporalEngine:
         Raises:
             Unavailable: The server did not answer in time.
         """
+        await self._start(ulid, WorkflowIDConflictPolicy.USE_EXISTING, signal=LOOK_SIGNAL)
+
+    async def _start(
+        self,
+        ulid: str,
+        conflict: WorkflowIDConflictPolicy,
+        *,
+        eager: bool = False,
+        signal: str | None = None,
+    ) -> None:
         try:
             await self._client.start_workflow(
                 WORKFLOW_TYPE,
                 ulid,
                 id=workflow_id(ulid),
                 task_queue=self._task_queue,
-                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                id_conflict_policy=conflict,
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
                 task_timeout=TASK_TIMEOUT,
-                start_signal=LOOK_SIGNAL,
+                request_eager_start=eager,
+                start_signal=signal,
                 rpc_timeout=self._deadline,
             )
         except _NO_ANSWER as error:
-            raise Unavailable(f"Temporal did not signal {workflow_id(ulid)}: {error}") from error
+            raise Unavailable(f"Temporal did not take {workflow_id(ulid)}: {error}") from error
