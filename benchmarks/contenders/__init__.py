@@ -62,6 +62,12 @@ CONTENDERS: Final = {
         "dbos_steps",
         "dbos",
     ),
+    "dbos-tuned": Entry(
+        "DBOS, tuned",
+        "the same with the fastest settings that keep its guarantees",
+        "dbos_tuned",
+        "dbos_tuned",
+    ),
     "restate": Entry(
         "Restate",
         "a handler with one ctx.run per step; a journal entry for each in Restate's own log",

@@ -24,7 +24,7 @@ from tests.records.catalog import read_table, table_names
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-REVISIONS = ["almanac_0001", "almanac_0002", "almanac_0003"]
+REVISIONS = ["almanac_0001", "almanac_0002", "almanac_0003", "almanac_0004"]
 ROOT = Path(__file__).resolve().parents[2]
 
 HOST_ENV = """
@@ -279,6 +279,7 @@ def test_a_host_runs_the_migrations_from_its_own_tree(
         "2026_03_01_almanac_0001_create_documented_tables.py",
         "2026_03_01_almanac_0002_create_own_tables.py",
         "2026_03_01_almanac_0003_freeze_what_is_decided.py",
+        "2026_03_01_almanac_0004_leave_states_to_the_append.py",
     ]
     command.upgrade(config, "heads" if after is None else "head")
     assert {"cases", "host_users", "alembic_version"} <= table_names(empty_database_url)
