@@ -1,8 +1,8 @@
 """Takes the CHECKs of the states off the two tables that every step writes to.
 
-PostgreSQL parses and prepares every CHECK of a table anew in each statement that writes to it: these
-four took an eighth of an append's processor time. The append is the only writer of these rows, and
-its states come from the interpreter; the CHECKs of the tables that are seldom written to stay.
+PostgreSQL parses and prepares every CHECK of a table anew in each statement that writes to it:
+these four took an eighth of an append's processor time. The append is the only writer of these
+rows, and its states come from the interpreter; the CHECKs of the other tables stay.
 
 Safe at any time: it holds a lock for an instant, and older writers go on as before. Frozen once
 released.
