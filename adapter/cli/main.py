@@ -14,6 +14,7 @@ import typer
 from adapter.cli.commands import (
     dev,
     emit,
+    install,
     listing,
     migrate,
     publish,
@@ -36,7 +37,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_COMMANDS = (dev, migrate, worker, validate, publish, start, emit, show, listing)
+_COMMANDS = (dev, migrate, install, worker, validate, publish, start, emit, show, listing)
 for module in _COMMANDS:
     app.command(module.NAME)(module.command)
 

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from alembic.config import Config
 
 from adapter.errors import InvalidInput, Misconfigured, NotSupported, Unavailable
 from adapter.records import migrating
-from adapter.records.installing import install
 from adapter.records.migrating import current, head, scripts_path, upgrade, upgrade_sql, verify
 from adapter.settings import Settings, TableNames
 from tests.records.catalog import read_table, table_names
@@ -26,19 +24,6 @@ if TYPE_CHECKING:
 
 REVISIONS = ["almanac_0001", "almanac_0002", "almanac_0003", "almanac_0004"]
 ROOT = Path(__file__).resolve().parents[2]
-
-HOST_ENV = """
-import os
-from alembic import context
-from sqlalchemy import create_engine, NullPool
-from adapter.records.urls import sqlalchemy_url
-
-engine = create_engine(sqlalchemy_url(os.environ["HOST_DATABASE_URL"]), poolclass=NullPool)
-with engine.connect() as connection:
-    context.configure(connection=connection)
-    with context.begin_transaction():
-        context.run_migrations()
-"""
 
 
 def execute(url: str, *statements: str) -> None:
@@ -248,56 +233,3 @@ def test_an_installed_package_brings_its_migrations_along(
         str(site / "adapter" / "_migrations"),
         " ".join(REVISIONS),
     ]
-
-
-@pytest.fixture
-def host(
-    tmp_path: Path, empty_database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Config, Path]:
-    """The Alembic tree of an application with one migration of its own."""
-    (tmp_path / "versions").mkdir()
-    (tmp_path / "env.py").write_text(HOST_ENV)
-    (tmp_path / "versions" / "h1.py").write_text(
-        "from alembic import op\n"
-        "revision = 'h1'\ndown_revision = None\n"
-        "def upgrade():\n    op.execute('CREATE TABLE host_users (id int)')\n"
-    )
-    monkeypatch.setenv("HOST_DATABASE_URL", empty_database_url)
-    monkeypatch.setenv("ALMANAC_TABLES__INSTANCES", "cases")
-    config = Config()
-    config.set_main_option("script_location", str(tmp_path))
-    return config, tmp_path / "versions"
-
-
-@pytest.mark.parametrize("after", [None, "h1"])
-def test_a_host_runs_the_migrations_from_its_own_tree(
-    host: tuple[Config, Path], empty_database_url: str, after: str | None
-) -> None:
-    config, versions = host
-    written = install(versions, on=date(2026, 3, 1), after=after)
-    assert [file.name for file in written] == [
-        "2026_03_01_almanac_0001_create_documented_tables.py",
-        "2026_03_01_almanac_0002_create_own_tables.py",
-        "2026_03_01_almanac_0003_freeze_what_is_decided.py",
-        "2026_03_01_almanac_0004_leave_states_to_the_append.py",
-    ]
-    command.upgrade(config, "heads" if after is None else "head")
-    assert {"cases", "host_users", "alembic_version"} <= table_names(empty_database_url)
-    verify(empty_database_url, Settings())
-    with pytest.raises(Misconfigured, match="Alembic tree of its own"):
-        upgrade(empty_database_url, Settings())
-    with pytest.raises(NotSupported):
-        command.downgrade(config, "almanac_0002")
-
-
-def test_installing_again_writes_only_what_is_new(host: tuple[Config, Path]) -> None:
-    _, versions = host
-    install(versions, on=date(2026, 3, 1))[2].unlink()
-    again = install(versions, on=date(2026, 9, 1))
-    assert [file.name[:23] for file in again] == ["2026_09_01_almanac_0003"]
-    assert install(versions, on=date(2026, 9, 2)) == []
-
-
-def test_installing_needs_a_directory(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="is not a directory"):
-        install(tmp_path / "nowhere", on=date(2026, 3, 1))
