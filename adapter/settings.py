@@ -53,6 +53,13 @@ class Limits(_Group):
     max_state_bytes: int = Field(1024 * 1024, ge=1024, le=8 * 1024 * 1024)
     max_graph_bytes: int = Field(512 * 1024, ge=1024, le=4 * 1024 * 1024)
     max_payload_bytes: int = Field(256 * 1024, ge=1024, le=1024 * 1024)
+    max_items: int = Field(10_000, ge=1, le=100_000, description="items of one node")
+    max_depth: int = Field(
+        10, ge=0, le=100, description="instances above one that start_workflow starts"
+    )
+    max_started: int = Field(
+        1_000, ge=0, le=100_000, description="instances that one instance starts"
+    )
 
 
 class StepsInput(_Group):

@@ -20,7 +20,8 @@ from adapter.graph.configs import FAILURE, NodeConfig
 from adapter.graph.document import Edge, GraphDocument, GraphSettings, Node, RetryPolicy
 from adapter.graph.durations import parse_duration
 from adapter.graph.nodes import node_types
-from adapter.graph.references import EVENT, References
+from adapter.graph.references import EVENT, ITEM, References
+from adapter.graph.regions import find_regions
 from adapter.graph.templates import Template, compile_template
 from adapter.graph.validation import validate
 
@@ -73,12 +74,16 @@ class CompiledNode:
         config: The config model of the type.
         index: Index in the document's ``nodes``.
         template: The part of the config to render when the node begins: a dict by field.
-        condition: The condition of a trigger's or wait's config.
+        item_template: The part to render once for each item, likewise, with the name ``item``; None
+            when the node has no items of its own. ``template`` is then without it.
+        condition: The condition of the config of a trigger, wait or repeat.
+        bodies: The node that each body begins with, by name: branches, or ``body`` alone.
         retry: Always there; one attempt when the document says nothing.
         timeout: Of one attempt; None when the document says nothing.
         edges: In the order of the document.
         refs: What all of its expressions read, its edges' conditions included: the scope to
-            provide. The name ``event`` is left out; the condition's caller adds it.
+            provide. Left out are ``event``, which the condition's caller adds, and the ``item``
+            of ``item_template``, which its caller adds.
     """
 
     id: str
@@ -87,7 +92,9 @@ class CompiledNode:
     config: NodeConfig
     index: int
     template: Template
+    item_template: Template | None
     condition: Condition | None
+    bodies: Mapping[str, str]
     retry: RetryPolicy
     timeout: timedelta | None
     edges: tuple[CompiledEdge, ...]
@@ -125,6 +132,7 @@ class Graph:
         settings: Actor mode and limits.
         trigger: Where every instance begins.
         nodes: By id, in the order of the document.
+        owner_of: For each node inside a body, the node that owns the body.
     """
 
     checksum: str
@@ -132,6 +140,7 @@ class Graph:
     settings: GraphSettings
     trigger: CompiledNode
     nodes: Mapping[str, CompiledNode]
+    owner_of: Mapping[str, str]
 
 
 _cache: OrderedDict[str, Graph] = OrderedDict()
@@ -190,7 +199,22 @@ def _compile(value: Any, key: str) -> Graph:
     ends = {end for edge in document.edges for end in (edge.from_, edge.to)}
     if len(triggers) != 1 or len(nodes) != len(document.nodes) or ends - nodes.keys():
         raise InvalidInput("The nodes and edges do not form a graph with one trigger.")
-    return Graph(key, document.key, document.settings, triggers[0], MappingProxyType(nodes))
+    owner_of = MappingProxyType(_owners(nodes, triggers[0]))
+    return Graph(
+        key, document.key, document.settings, triggers[0], MappingProxyType(nodes), owner_of
+    )
+
+
+def _owners(nodes: Mapping[str, CompiledNode], trigger: CompiledNode) -> dict[str, str]:
+    bodies = {node.id: node.config.bodies() for node in nodes.values() if node.bodies}
+    if not bodies:
+        return {}
+    successors = {node.id: [edge.to for edge in node.edges] for node in nodes.values()}
+    regions = find_regions(nodes, successors, bodies, [trigger.id])
+    entries = {body.entry for all_ in bodies.values() for body in all_}
+    if entries - nodes.keys() or not regions.sound:
+        raise InvalidInput("The bodies of the nodes are not regions of the graph.")
+    return regions.owner_of()
 
 
 def _compile_node(index: int, node: Node, leaving: list[tuple[int, Edge]]) -> CompiledNode:
@@ -199,8 +223,12 @@ def _compile_node(index: int, node: Node, leaving: list[tuple[int, Edge]]) -> Co
         raise InvalidInput(f"Node {node.id!r} has type {node.type!r}, which cannot run.")
     config = model.model_validate(node.config)
     template = compile_template(config.template())
+    per_item = config.item_template()
+    item_template = None if per_item is None else compile_template(per_item)
     source = config.condition()
-    condition = None if source is None else compile_condition(source, event=True)
+    condition = None
+    if source is not None:
+        condition = compile_condition(source, event=config.reads_event())
     edges = tuple(
         CompiledEdge(i, e.to, e.on, None if e.when is None else compile_condition(e.when))
         for i, e in leaving
@@ -218,6 +246,8 @@ def _compile_node(index: int, node: Node, leaving: list[tuple[int, Edge]]) -> Co
     parts = [template.refs, *(c.refs for c, _ in conditional)]
     if condition is not None:
         parts.append(condition.refs)
+    if item_template is not None:
+        parts.append(References(item_template.names - {ITEM}, item_template.steps))
     refs = References.union(parts)
     return CompiledNode(
         id=node.id,
@@ -226,7 +256,9 @@ def _compile_node(index: int, node: Node, leaving: list[tuple[int, Edge]]) -> Co
         config=config,
         index=index,
         template=template,
+        item_template=item_template,
         condition=condition,
+        bodies=MappingProxyType({body.name: body.entry for body in config.bodies()}),
         retry=node.retry or ONE_ATTEMPT,
         timeout=None if node.timeout is None else parse_duration(node.timeout),
         edges=edges,

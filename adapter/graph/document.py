@@ -95,8 +95,17 @@ def _event_key(text: str) -> str:
     return text
 
 
+def _signal_name(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it has characters that are not printable, so no signal can be named so")
+    return text
+
+
 EventKey = Annotated[str, AfterValidator(_event_key), Field(min_length=1, max_length=191)]
 """The key of an event: what ``emit`` takes."""
+
+SignalName = Annotated[str, AfterValidator(_signal_name), Field(min_length=1, max_length=191)]
+"""The name of a signal."""
 
 
 class RetryPolicy(Part):
@@ -131,6 +140,13 @@ class GraphLimits(Part):
     """Bounds of one instance; they may only lower those of the settings."""
 
     max_steps: int | None = Field(None, ge=1, le=99_999, description="step runs of one instance")
+    max_items: int | None = Field(None, ge=1, le=100_000, description="items of one node")
+    max_depth: int | None = Field(
+        None, ge=0, le=100, description="instances above one that start_workflow starts"
+    )
+    max_started: int | None = Field(
+        None, ge=0, le=100_000, description="instances that one instance starts"
+    )
 
 
 class GraphSettings(Part):

@@ -128,8 +128,28 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         ),
         "nothing_to_wait_for": Code(
             "error",
-            "a wait has neither an event nor a time",
-            "give 'event', 'timeout' or 'until'",
+            "a wait has neither an event, nor a signal, nor a time",
+            "give 'event', 'signal', 'signals', 'timeout' or 'until'",
+        ),
+        "several_to_wait_for": Code(
+            "error",
+            "a wait has more than one of 'event', 'signal' and 'signals'",
+            "keep one; use a parallel with 'join': 'any' to wait for different things",
+        ),
+        "repeat_condition": Code(
+            "error",
+            "a repeat needs exactly one of 'while' and 'until'",
+            "give one of the two",
+        ),
+        "not_a_list": Code(
+            "error",
+            "a template for a list can never give one",
+            "give a list, or one expression that gives a list",
+        ),
+        "quorum_too_large": Code(
+            "error",
+            "a quorum larger than the number of parts",
+            "give at most the number of parts",
         ),
         "outcome_not_text": Code(
             "error",

@@ -124,8 +124,9 @@ def _check_config(
     if isinstance(raw, dict):
         for field in model.TEMPLATES:
             expressions.template(raw.get(field), (*path, field))
-        if raw.get("condition") is not None and "condition_" in model.model_fields:
-            expressions.condition(raw["condition"], (*path, "condition"), event=True)
+        for field, event in model.CONDITIONS.items():
+            if raw.get(field) is not None:
+                expressions.condition(raw[field], (*path, field), event=event)
     return config
 
 

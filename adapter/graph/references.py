@@ -11,8 +11,11 @@ if TYPE_CHECKING:
 NAMES: Final = ("trigger", "steps", "state", "subject", "instance", "item")
 """The names that every expression may use."""
 
+ITEM: Final = "item"
+"""The item at hand; only inside a ``for_each``, and in the input of a ``start_workflow``."""
+
 EVENT: Final = "event"
-"""The payload of the event being tested; only in the condition of a ``wait`` node."""
+"""The payload of the event being tested; only in the conditions of ``wait`` and ``trigger``."""
 
 
 @dataclass(frozen=True, slots=True)

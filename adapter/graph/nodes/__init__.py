@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 NOT_SUPPORTED: Final = frozenset(
     {
         "approval",
-        "parallel",
-        "for_each",
-        "repeat",
-        "start_workflow",
-        "wait_for",
         "task",
         "transition",
     }

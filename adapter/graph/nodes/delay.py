@@ -32,6 +32,10 @@ class Config(NodeConfig):
         may_fail = any(map(is_template, self.template().values()))
         return frozenset({SUCCESS, FAILURE} if may_fail else {SUCCESS})
 
+    def waits(self) -> bool:
+        """Always."""
+        return True
+
     def flaws(self) -> Iterator[Flaw]:
         """Neither or both of the two."""
         if (self.for_ is None) is (self.until is None):

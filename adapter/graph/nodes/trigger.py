@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -11,7 +12,7 @@ from adapter.graph.configs import Flaw, NodeConfig
 from adapter.graph.document import ConditionJson, EventKey  # noqa: TC001 - pydantic resolves them
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 TYPE: Final = "trigger"
 
@@ -36,13 +37,11 @@ class Config(NodeConfig):
     The condition reads the payload as ``trigger`` or ``event``; no other name has a value yet.
     """
 
+    CONDITIONS: ClassVar[Mapping[str, bool]] = MappingProxyType({"condition": True})
+
     type: Annotated[str, AfterValidator(_kind), WithJsonSchema({"enum": list(KINDS)})]
     event: EventKey | None = None
     condition_: ConditionJson | None = Field(None, alias="condition")
-
-    def condition(self) -> Any:
-        """The condition on the payload."""
-        return self.condition_
 
     def flaws(self) -> Iterator[Flaw]:
         """An event trigger needs its key; a manual one has neither key nor condition."""
