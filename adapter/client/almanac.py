@@ -1,4 +1,4 @@
-"""The SDK: ``Almanac`` publishes, starts, emits and reads over one PostgreSQL database.
+"""The SDK: ``Almanac`` publishes, starts, commands, emits, reads over one PostgreSQL database.
 
     almanac = Almanac()                       # settings from ALMANAC_* variables
     almanac.publish(document)
@@ -12,28 +12,19 @@ together or not at all.
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from adapter.errors import Misconfigured
+from adapter.client.commands import Commands
 from adapter.execution.registry import Registry, default_registry
 from adapter.graph.validation import Finding, validate
-from adapter.records.connecting import make_database, verify_choice
-from adapter.records.nudging import EndListener, nudge_relays
+from adapter.records.nudging import EndListener
 from adapter.services import emitting, publishing, reading, starting
 from adapter.services.awaiting import wait_for_end
-from adapter.services.faults import database_faults
 from adapter.settings import Settings
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
-
-    from sqlalchemy import Connection, Engine
 
     from adapter.services.joining import Joined
     from adapter.services.morphs import RefLike
@@ -44,7 +35,7 @@ if TYPE_CHECKING:
 Document = Mapping[str, Any] | str | bytes
 
 
-class Almanac:
+class Almanac(Commands):
     """One Almanac: its database, and the actions that documents may name.
 
     Safe to share between threads. It connects when it is first used; after a fork the child opens
@@ -59,12 +50,8 @@ class Almanac:
     def __init__(
         self, settings: Settings | None = None, *, registry: Registry = default_registry
     ) -> None:
-        self.settings = Settings() if settings is None else settings
+        super().__init__(Settings() if settings is None else settings)
         self.registry = registry
-        self._engine: Engine | None = None
-        self._process = 0
-        self._closed = False
-        self._lock = threading.Lock()
 
     def migrate(self) -> list[str]:
         """Brings the database forward to the newest revision; returns what was applied.
@@ -244,98 +231,5 @@ class Almanac:
             wait_for_end(look, ulid, timeout, sleep=listener.pause)
         return self.show(ulid)
 
-    @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """Opens a transaction for several calls, each given it as ``connection``.
-
-        It commits at the end of the block; any exception rolls everything back.
-        """
-        with database_faults(), self._database().begin() as own:
-            yield own
-
-    def close(self) -> None:
-        """Closes the connections; the object cannot be used afterwards."""
-        with self._lock:
-            engine, self._engine, self._closed = self._engine, None, True
-        if engine is not None:
-            engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _actions(self, check: bool) -> frozenset[str] | None:
         return frozenset(self.registry) if check else None
-
-    @contextmanager
-    def _joined(self, connection: Joined | None) -> Iterator[Joined]:
-        with database_faults():
-            if connection is not None:
-                yield connection
-                return
-            with self._database().begin() as own:
-                yield own
-
-    @contextmanager
-    def _single(self, connection: Joined | None) -> Iterator[Joined]:
-        """For what one statement writes: it is its own transaction, in one round trip.
-
-        Afterwards the relays are told to look at once.
-        """
-        with database_faults():
-            if connection is not None:
-                yield connection
-                return
-            with self._database().connect() as own:
-                yield own.execution_options(isolation_level="AUTOCOMMIT")
-                with suppress(SQLAlchemyError):
-                    nudge_relays(own)
-
-    @contextmanager
-    def _telling(self, connection: Joined | None) -> Iterator[Joined]:
-        """As ``_joined``; after a commit of its own the relays are told to look at once."""
-        with self._joined(connection) as joined:
-            yield joined
-        if connection is None:
-            with suppress(SQLAlchemyError), self._database().begin() as own:
-                nudge_relays(own)
-
-    @contextmanager
-    def _read(self, connection: Joined | None) -> Iterator[Joined]:
-        with database_faults():
-            if connection is not None:
-                yield connection
-                return
-            with self._database().connect() as own:
-                yield self._one_moment(own)
-
-    @staticmethod
-    def _one_moment(connection: Connection) -> Connection:
-        return connection.execution_options(
-            isolation_level="REPEATABLE READ", postgresql_readonly=True
-        )
-
-    def _database(self) -> Engine:
-        with self._lock:
-            if self._closed:
-                raise Misconfigured("this Almanac was closed; make another one", code="closed")
-            if self._engine is not None and self._process != os.getpid():
-                # The sockets are the parent's, which goes on to use them.
-                self._engine.dispose(close=False)
-                self._engine = None
-            if self._engine is None:
-                engine = make_database(self.settings)
-                try:
-                    verify_choice(engine, self.settings)
-                except BaseException:
-                    engine.dispose()
-                    raise
-                self._engine, self._process = engine, os.getpid()
-            return self._engine
-
-    def _url(self) -> str:
-        if self.settings.database_url is None:
-            raise Misconfigured("no database is named; set ALMANAC_DATABASE_URL")
-        return self.settings.database_url

@@ -108,6 +108,29 @@ class EdgeView(View):
 
 
 @dataclass(frozen=True, slots=True)
+class InboxView(View):
+    """One thing that an instance was told: its start, a command, a signal, an event.
+
+    Attributes:
+        status: ``open`` until the instance gets to it, then ``done`` or ``refused``.
+        reason: Why it was refused, a code.
+        event: The key of the event, where it is one.
+        payload: The command's; an event's own, while the event is kept.
+        sender: Who sent it, as one string.
+    """
+
+    id: int | str
+    kind: str
+    status: str
+    reason: str | None
+    event: str | None
+    payload: Any
+    sender: str | None
+    created_at: datetime
+    applied_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class InstanceSummary(View):
     """One instance as a line of a list."""
 

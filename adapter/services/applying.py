@@ -1,0 +1,156 @@
+"""What instances made of commands, and what their inboxes hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+import orjson
+
+from adapter.errors import AlmanacError, InvalidInput, NotFound
+from adapter.records.commands import commands_of
+from adapter.records.drawing import key_of
+from adapter.services.commanding import Receipt, refused
+from adapter.services.joining import Joined, connection_of
+from adapter.services.reading import accept_ulid, status_of
+from adapter.services.views import InboxView, Page, View
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy import Row
+
+    from adapter.settings import Settings
+
+MAX_PAGE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Applied(View):
+    """What an instance made of a command.
+
+    Attributes:
+        id: The inbox row's id.
+        ulid: The instance's public id.
+        kind: The command.
+        status: ``done`` or ``refused``.
+        reason: The code of why it was refused; None when it was done.
+        applied_at: When.
+    """
+
+    id: int | str
+    ulid: str
+    kind: str
+    status: str
+    reason: str | None
+    applied_at: datetime
+
+    @property
+    def done(self) -> bool:
+        """Whether the instance did it."""
+        return self.status == "done"
+
+    def as_error(self) -> AlmanacError | None:
+        """The error that tells why it was refused, with the reason as its code; None when done."""
+        if self.done:
+            return None
+        reason = self.reason or "conflict"
+        return refused(self.ulid, self.kind, reason, id=self.id)
+
+
+def applied(joined: Joined, settings: Settings, receipt: Receipt) -> Applied | None:
+    """Returns what an instance made of a command, None while it has not got to it.
+
+    Args:
+        joined: An open connection or session.
+        settings: Names and key types.
+        receipt: What the command returned.
+
+    Raises:
+        NotFound: ``command_not_found``: the row is not there.
+    """
+    row = commands_of(settings).result(connection_of(joined), receipt.ulid, receipt.id)
+    if row is None:
+        raise NotFound(
+            f"instance {receipt.ulid} has no inbox row {receipt.id}; was the transaction that wrote"
+            " it committed, or the instance pruned?",
+            code="command_not_found",
+            ulid=receipt.ulid,
+            id=receipt.id,
+        )
+    if row.applied_at is None:
+        return None
+    return Applied(
+        receipt.id, receipt.ulid, receipt.kind, row.status or "done", row.reason, row.applied_at
+    )
+
+
+def inbox(
+    joined: Joined,
+    settings: Settings,
+    ulid: str,
+    *,
+    unapplied: bool = False,
+    limit: int = 50,
+    cursor: str | None = None,
+) -> Page[InboxView]:
+    """Returns what an instance was told: the newest rows, in the order in which they came.
+
+    Args:
+        joined: An open connection or session.
+        settings: Names and key types.
+        ulid: The instance's public id.
+        unapplied: Only what it has not got to.
+        limit: Items of a page, 1 to 500.
+        cursor: ``next`` of the page before, which leads to older rows.
+
+    Raises:
+        InvalidInput: ``invalid_ulid``; ``invalid_filter`` for the limit or the cursor.
+        NotFound: ``instance_not_found``.
+    """
+    most: Any = limit
+    if not isinstance(most, int) or not 1 <= most <= MAX_PAGE:
+        raise InvalidInput(f"a page has 1 to {MAX_PAGE} rows, not {limit!r:.80}", code=_FILTER)
+    before = None if cursor is None else _cursor(cursor, settings)
+    known, connection = accept_ulid(ulid), connection_of(joined)
+    rows = commands_of(settings).page(
+        connection, known, most=limit + 1, before=before, unapplied=unapplied
+    )
+    if not rows:
+        # Every instance that was started has rows, so this look is a rare one.
+        status_of(joined, settings, known)
+    items = tuple(inbox_view(row) for row in rows[-limit:])
+    return Page(items, str(items[0].id) if len(rows) > limit else None)
+
+
+def inbox_view(row: Row[Any]) -> InboxView:
+    """Returns a row of the inbox as readers get it."""
+    return InboxView(
+        id=key_of(row.id),
+        kind=row.kind,
+        status="open" if row.applied_at is None else row.status or "done",
+        reason=row.reason,
+        event=row.event,
+        payload=None if row.payload is None else orjson.loads(row.payload),
+        sender=row.sender,
+        created_at=row.created_at,
+        applied_at=row.applied_at,
+    )
+
+
+_FILTER: Final = "invalid_filter"
+
+
+def _cursor(value: Any, settings: Settings) -> str:
+    kind = settings.primary_key_type
+    try:
+        if kind == "ulid":
+            return accept_ulid(value)
+        if kind == "uuid":
+            return str(UUID(value))
+        if str(value).isascii() and 0 <= int(value) < 2**63:
+            return str(int(value))
+    except (AttributeError, TypeError, ValueError, InvalidInput):
+        pass
+    raise InvalidInput(f"{value!r:.80} is not the cursor of a page", code=_FILTER)
