@@ -78,7 +78,7 @@ def _remedy(error: AlmanacError, command: str) -> str | None:
         return None
     ulid = error.details.get("ulid")
     told = str(remedy).replace("almanac COMMAND", command)
-    return told if ulid is None else told.replace("show ULID", f"show {ulid}")
+    return told if ulid is None else told.replace(" ULID", f" {ulid}")
 
 
 def _known(error: Exception) -> AlmanacError:

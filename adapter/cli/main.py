@@ -12,13 +12,19 @@ from typing import Annotated, Any
 import typer
 
 from adapter.cli.commands import (
+    cancel,
     dev,
     emit,
+    inbox,
     install,
     listing,
     migrate,
+    pause,
     publish,
+    resume,
+    retry,
     show,
+    signal,
     start,
     validate,
     worker,
@@ -37,7 +43,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_COMMANDS = (dev, migrate, install, worker, validate, publish, start, emit, show, listing)
+_COMMANDS = (
+    *(dev, migrate, install, worker, validate, publish, start, emit, show, listing),
+    *(signal, pause, resume, cancel, retry, inbox),
+)
 for module in _COMMANDS:
     app.command(module.NAME)(module.command)
 

@@ -1,0 +1,77 @@
+"""What the commands to instances share: they send one row, and may wait for what becomes of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from adapter.cli.inputs import read_reference
+from adapter.cli.opening import open_almanac
+from adapter.cli.output import print_json, stderr, stdout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adapter.client.almanac import Almanac
+    from adapter.services.applying import Applied
+    from adapter.services.commanding import Receipt
+    from adapter.services.morphs import Ref
+
+Ulid = Annotated[str, typer.Argument(metavar="ULID", help="The instance.")]
+Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="For people; kept in the inbox.")]
+Sender = Annotated[
+    str | None, typer.Option(metavar="TYPE:ID", help="Who sends it; kept in the inbox.")
+]
+Wait = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", help="Wait until the instance has done or refused it."),
+]
+
+
+def send(
+    ctx: typer.Context,
+    command: Callable[[Almanac, Ref | None], Receipt],
+    *,
+    sender: str | None,
+    wait: float | None,
+    as_json: bool,
+) -> None:
+    """Sends a command and prints the id of its row; with ``wait`` also what became of it.
+
+    Args:
+        ctx: This call.
+        command: Sends it, given the sender.
+        sender: ``TYPE:ID``.
+        wait: How many seconds to wait; None does not wait.
+        as_json: The receipt or, after waiting, the result as one JSON object.
+
+    Raises:
+        Conflict: It was refused; the code is the reason.
+        Unavailable: ``wait_timeout``.
+    """
+    with open_almanac(ctx) as almanac:
+        by = read_reference(sender, "sender", almanac.settings.key_type)
+        receipt = command(almanac, by)
+        if not as_json:
+            stdout().print(receipt.id)
+            sys.stdout.flush()
+        if wait is None:
+            if as_json:
+                print_json(receipt.as_json())
+            else:
+                stderr().print(f"written; see what becomes of it: almanac inbox {receipt.ulid}")
+            return
+        with stderr().status(f"Waiting for {receipt.ulid}"):
+            result = almanac.wait_applied(receipt, wait)
+    _tell(result, as_json=as_json)
+
+
+def _tell(result: Applied, *, as_json: bool) -> None:
+    if (error := result.as_error()) is not None:
+        raise error
+    if as_json:
+        print_json(result.as_json())
+    else:
+        stderr().print("done")
