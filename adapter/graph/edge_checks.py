@@ -24,6 +24,7 @@ class EdgeChecks:
         successors: For each node id, where its edges lead; only edges between known nodes.
         plain: The ids of nodes with a plain edge.
         sources: For each edge of a known node, by index, that node.
+        places: For each (from, to), the indexes of the edges; only those between known nodes.
         complete: Whether every edge joins two known nodes.
     """
 
@@ -36,6 +37,7 @@ class EdgeChecks:
         self.successors: dict[str, list[str]] = {}
         self.plain: set[str] = set()
         self.sources: dict[int, str] = {}
+        self.places: dict[tuple[str, str], list[int]] = {}
         self.complete = True
 
     def check(self, index: int, value: Any) -> None:
@@ -70,6 +72,7 @@ class EdgeChecks:
                 self.complete = False
         if edge.from_ in self._nodes and edge.to in self._nodes:
             self.successors.setdefault(edge.from_, []).append(edge.to)
+            self.places.setdefault((edge.from_, edge.to), []).append(index)
             if self._nodes[edge.to].type == "trigger":
                 self._find("edge_into_trigger", index, "to", "nothing leads into a trigger")
 

@@ -170,7 +170,7 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "unknown_name": Code(
             "error",
             "an expression or field uses an unknown name or function",
-            "use trigger, steps, state, subject or instance, and the functions of CEL",
+            "use trigger, steps, state, subject, instance or item, and the functions of CEL",
         ),
         "expression_too_costly": Code(
             "error",
@@ -200,6 +200,11 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
             "an expression reads a step that cannot have run by then",
             "read a step on a path that leads here",
         ),
+        "step_not_visible": Code(
+            "warning",
+            "an expression reads a step of a for_each's body from outside of it",
+            "read 'results' in the output of the for_each",
+        ),
         "integer_division": Code(
             "warning",
             "division by an integer literal: of two integers, 7 / 2 is 3",
@@ -207,7 +212,7 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         ),
         # edges
         "unknown_node": Code(
-            "error", "an edge begins or ends at an unknown node", "correct the id, or add the node"
+            "error", "an edge or a body names an unknown node", "correct the id, or add the node"
         ),
         "edge_into_trigger": Code(
             "error", "an edge leads into the trigger", "lead it to the node after the trigger"
@@ -240,6 +245,35 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
             "a condition stands after the plain edge, but is tested before it",
             "put the plain edge last",
         ),
+        # bodies
+        "region_shared": Code(
+            "error",
+            "a node belongs to two bodies",
+            "give each body nodes of its own; what both need to do comes after their owner",
+        ),
+        "edge_leaves_region": Code(
+            "error",
+            "an edge leads out of a body",
+            "let the line end there; what comes next follows an edge of the body's owner",
+        ),
+        "edge_into_region": Code(
+            "error",
+            "an edge leads into a body from outside",
+            "remove the edge: the owner begins its bodies by itself",
+        ),
+        "owner_in_region": Code(
+            "error",
+            "a node belongs to its own body",
+            "let the line end there: its owner goes on by itself",
+        ),
+        "trigger_in_region": Code(
+            "error", "a body begins with the trigger", "let it begin with another node"
+        ),
+        "nested_too_deep": Code(
+            "error",
+            "a body stands in more than 32 others",
+            "start another definition from the inside with start_workflow",
+        ),
         # the whole
         "decision_without_edges": Code(
             "error", "a decision from which no edge leaves", "add its edges"
@@ -259,8 +293,8 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         ),
         "unbounded_loop": Code(
             "warning",
-            "a loop that only the general limit of steps bounds",
-            "set settings.limits.max_steps to what a run may need",
+            "a loop in which nothing waits, and that only the general limit of steps bounds",
+            "set settings.limits.max_steps to what a run may need, or use a repeat",
         ),
     }
 )

@@ -1,29 +1,26 @@
-"""Findings about the whole graph: reachability, loops, decisions, and what can be read where."""
+"""Findings about the whole graph: reachability, loops and decisions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from adapter.graph.findings import Finding, find
-from adapter.graph.suggestions import Suggester
-from adapter.graph.traversal import Reach, loops
+from adapter.graph.traversal import loops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from adapter.graph.edge_checks import EdgeChecks
-    from adapter.graph.expression_checks import Path
     from adapter.graph.node_checks import NodeSeen
-    from adapter.graph.references import References
+    from adapter.graph.structure import Structure
 
 _SHOWN = 8
 
 
-def check_reachability(nodes: Mapping[str, NodeSeen], reach: Reach) -> Iterator[Finding]:
-    """Yields the nodes that no path from the trigger leads to."""
-    triggers = [node_id for node_id, node in nodes.items() if node.type == "trigger"]
+def check_reachability(nodes: Mapping[str, NodeSeen], structure: Structure) -> Iterator[Finding]:
+    """Yields the nodes that no path from the trigger leads to, through edges or bodies."""
     for node_id, node in nodes.items():
-        if triggers and node.type != "trigger" and not _any_leads(reach, triggers, node_id):
+        if not structure.reachable(node_id):
             message = f"no path leads from the trigger to {node_id!r}"
             yield find("unreachable_node", ("nodes", node.index), message)
 
@@ -47,6 +44,9 @@ def check_loops(
 ) -> Iterator[Finding]:
     """Yields loops that cannot end, and those without a bound of their own.
 
+    A loop is made of edges; the iterations of a repeat have their bound. A loop in which a node
+    waits may go on for as long as the world goes on, and is left alone.
+
     Args:
         nodes: By id.
         successors: Where the edges of each node lead.
@@ -64,52 +64,14 @@ def check_loops(
     if bounded:
         return
     for part in loops(nodes, successors):
-        if not idle.issuperset(part):
+        if not idle.issuperset(part) and not any(_may_wait(nodes[node_id]) for node_id in part):
             message = f"only the general limit of steps bounds the loop of {_names(part)}"
             yield find("unbounded_loop", ("nodes", nodes[part[0]].index), message)
 
 
-def check_references(
-    read: Sequence[tuple[Path, References]],
-    nodes: Mapping[str, NodeSeen],
-    edges: EdgeChecks,
-    reach: Reach,
-) -> Iterator[Finding]:
-    """Yields what is read where it has no value.
-
-    Args:
-        read: (place, what is read there).
-        nodes: By id.
-        edges: After they have all been looked at.
-        reach: Made of them.
-    """
-    ids = {node.index: node_id for node_id, node in nodes.items()}
-    suggester = Suggester(nodes)
-    for path, refs in read:
-        if "item" in refs.names:
-            yield find("name_not_available", path, "'item' has a value only inside for_each")
-        on_edge = path[0] == "edges"
-        here = edges.sources.get(int(path[1])) if on_edge else ids.get(int(path[1]))
-        if here is not None and nodes[here].type == "trigger" and not on_edge:
-            for name in sorted(refs.names - {"trigger", "event", "item"}):
-                message = f"{name!r} has no value before the instance has begun"
-                yield find("name_not_available", path, message)
-        for step in sorted(refs.steps or ()):
-            if step not in nodes:
-                message = f"there is no node {step!r}{suggester.closest(step)}"
-                yield find("unknown_step", path, message)
-            elif here and edges.complete and not _may_precede(step, here, reach, on_edge):
-                message = f"{step!r} cannot have run before {here!r}"
-                yield find("step_never_before", path, message)
-
-
-def _may_precede(step: str, here: str, reach: Reach, on_edge: bool) -> bool:
-    """Whether a step can have ended; an edge is chosen after its own node has."""
-    return (on_edge and step == here) or reach.leads(step, here)
-
-
-def _any_leads(reach: Reach, begins: Sequence[str], end: str) -> bool:
-    return any(reach.leads(begin, end) for begin in begins)
+def _may_wait(node: NodeSeen) -> bool:
+    """Whether a node waits, as far as that is known."""
+    return node.config is None or node.config.waits()
 
 
 def _covers(node: NodeSeen, taken: frozenset[str]) -> bool:

@@ -45,6 +45,18 @@ class NodeSeen:
     type: str | None
     config: NodeConfig | None
 
+    @property
+    def owns(self) -> bool:
+        """Whether nodes of its type own others."""
+        model = node_types().get(self.type or "")
+        return model is not None and model.OWNS
+
+    @property
+    def binds_item(self) -> bool:
+        """Whether nodes of its type give others an item."""
+        model = node_types().get(self.type or "")
+        return model is not None and model.BINDS_ITEM
+
 
 def check_node(
     index: int,

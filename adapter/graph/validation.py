@@ -12,16 +12,13 @@ from adapter.graph.document import MAX_EDGES, MAX_NODES, GraphHeader
 from adapter.graph.edge_checks import EdgeChecks
 from adapter.graph.expression_checks import ExpressionChecks
 from adapter.graph.findings import Finding, find
-from adapter.graph.flow_checks import (
-    check_decisions,
-    check_loops,
-    check_reachability,
-    check_references,
-)
+from adapter.graph.flow_checks import check_decisions, check_loops, check_reachability
 from adapter.graph.node_checks import KnownActions, NodeSeen, check_node
 from adapter.graph.parsing import parse
+from adapter.graph.reference_checks import check_references
+from adapter.graph.region_checks import check_regions
 from adapter.graph.shapes import check_shape
-from adapter.graph.traversal import Reach
+from adapter.graph.structure import Structure
 from adapter.settings import Limits
 
 if TYPE_CHECKING:
@@ -54,12 +51,13 @@ def validate(
     edges = EdgeChecks(nodes, expressions)
     for index, edge in enumerate(_list(value, "edges", MAX_EDGES, findings)):
         edges.check(index, edge)
-    reach = Reach(nodes, edges.successors)
+    structure = Structure(nodes, edges.successors)
     findings += expressions.findings
     findings += edges.findings
-    findings += check_references(expressions.read, nodes, edges, reach)
-    if edges.complete:
-        findings += check_reachability(nodes, reach)
+    findings += check_regions(nodes, edges, structure)
+    findings += check_references(expressions.read, nodes, edges, structure)
+    if edges.complete and structure.complete:
+        findings += check_reachability(nodes, structure)
     findings += check_decisions(nodes, edges)
     findings += check_loops(nodes, edges.successors, bounded=_has_own_bound(value))
     return sorted(dict.fromkeys(findings), key=_place)
@@ -76,10 +74,13 @@ def _place(finding: Finding) -> tuple[int, int]:
 def _header(value: dict[str, Any], limits: Limits) -> list[Finding]:
     shape = {key: item for key, item in value.items() if key not in ("nodes", "edges")}
     header, findings = check_shape(GraphHeader, shape, ())
-    own = None if header is None else header.settings.limits.max_steps
-    if own is not None and own > limits.max_steps:
-        message = f"max_steps is {own:,}, above the limit of {limits.max_steps:,}"
-        findings.append(find("limit_too_high", ("settings", "limits", "max_steps"), message))
+    if header is None:
+        return findings
+    for name, own in header.settings.limits.model_dump(exclude_none=True).items():
+        most = getattr(limits, name)
+        if own > most:
+            message = f"{name} is {own:,}, above the limit of {most:,}"
+            findings.append(find("limit_too_high", ("settings", "limits", name), message))
     return findings
 
 
