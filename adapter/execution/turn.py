@@ -25,6 +25,7 @@ from adapter.interpreter.entries import Entry
 from adapter.interpreter.env import Bounds, Env
 from adapter.interpreter.events import Arrived, Event, Finished, TakeOver, Tick
 from adapter.interpreter.projection import project
+from adapter.interpreter.snapshots import as_json
 from adapter.interpreter.state import Key, State
 from adapter.records.keys import KeysSpent
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from adapter.execution.deps import TurnDeps
     from adapter.graph.compiled import Graph
+    from adapter.interpreter.needs import Needs
     from adapter.records.load import Loaded
     from adapter.settings import Settings
 
@@ -116,6 +118,7 @@ class _Turn:
         self.calls = Calls(deps, self.writer)
         self.progressed = False
         self.inputs: dict[Key, Any] = {}
+        self.payloads: dict[Key, Any] = {}
         self.loaded: Loaded
         self.graph: Graph
         self.bounds: Bounds
@@ -170,7 +173,7 @@ class _Turn:
 
     def _may_go_on(self) -> bool:
         """Whether a scheduled step is left that this turn may still begin."""
-        if self.state.ended or not self._may_begin():
+        if self.state.ended or self.state.paused or not self._may_begin():
             return False
         now = self._now()
         return any(
@@ -259,7 +262,7 @@ class _Turn:
         if not entries:
             return False, False
         if state.seq - self.folded.snapshot_seq >= SNAPSHOT_EVERY:
-            snapshot = Entry(kinds.SNAPSHOT, data=state.as_json())
+            snapshot = Entry(kinds.SNAPSHOT, data=as_json(state))
             entries.append(snapshot)
             state = fold([snapshot], state)
             self.folded.snapshot_seq = state.seq
@@ -292,7 +295,7 @@ class _Turn:
                 continue
             if decision.complete:
                 return decision, env
-            await self._fetch(decision.outputs, decision.inputs)
+            await self._fetch(decision.needs)
             env = await self._env(count, state.newest_id)
 
     async def _env(self, count: int, newest: Key | None = None) -> Env:
@@ -312,21 +315,27 @@ class _Turn:
             policies=self.deps.policies,
             outputs=self.folded.outputs,
             inputs=self.inputs,
+            payloads=self.payloads,
             stored=self.folded.stored_for,
             random=random.random(),
         )
 
-    async def _fetch(self, outputs: frozenset[Key], inputs: frozenset[Key]) -> None:
-        if outputs:
-            self.folded.outputs |= await self.deps.loader.outputs(self.held.connection, outputs)
-        if inputs:
-            self.inputs |= await self.deps.loader.inputs(self.held.connection, inputs)
+    async def _fetch(self, needs: Needs) -> None:
+        loader, connection = self.deps.loader, self.held.connection
+        if needs.outputs:
+            self.folded.outputs |= await loader.outputs(connection, needs.outputs)
+        if needs.inputs:
+            self.inputs |= await loader.inputs(connection, needs.inputs)
+        if needs.payloads:
+            self.payloads |= await loader.payloads(connection, needs.payloads)
 
     def _keep_outputs(self, entries: Sequence[Entry]) -> None:
         """Has outputs at hand for the decisions that follow, which come before they are written."""
         for entry in entries:
             if entry.step is not None and "output" in entry.row:
                 self.folded.outputs[entry.step] = entry.row["output"]
+            if entry.step is not None and entry.kind == kinds.SCOPE_OPENED:
+                self.inputs[entry.step] = entry.data.get("config")
 
     def _begin_handlers(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -344,6 +353,8 @@ class _Turn:
         runnable = any(self._can_run(step.node) for step in scheduled)
         dues = [wait.due_at for wait in state.waits.values() if wait.due_at is not None]
         dues += [step.due_at for step in state.steps.values() if step.due_at is not None]
+        if state.paused:
+            return TurnResult(state.status, state.current, False, False, None, self.progressed)
         overdue = bool(dues) and min(dues) <= now
         delay = max((min(dues) - now).total_seconds(), MIN_DELAY) if dues else None
         blocked = bool(scheduled) and not runnable

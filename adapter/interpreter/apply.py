@@ -12,7 +12,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import entries as kinds
+from .closing import freeze, without_line, without_scope
+from .snapshots import from_json
 from .state import EMPTY, MAIN_LINE, AcceptFrom, InstanceStatus, Key, Result, State, Step, Wait
+from .structure import Done, Line, Position, Scope, Signal, line_of, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -50,6 +53,10 @@ def _started(state: State, entry: Entry) -> State:
 
 
 def _step_scheduled(state: State, entry: Entry) -> State:
+    known = None if entry.step is None else state.steps.get(entry.step)
+    if known is not None and entry.data.get("known"):
+        step = replace(known, queue=entry.data.get("queue"))
+        return state.evolve(steps=_with(state.steps, step.id, step))
     return _opened(state, entry, _new_step(entry, "retrying" if _due(entry) else "scheduled"))
 
 
@@ -70,6 +77,8 @@ def _step_passed(state: State, entry: Entry) -> State:
     values = entry.data.get("set")
     if values:
         state = state.evolve(seq=state.seq, values={**state.values, **values})
+    if "started" in entry.data:
+        state = replace(state, started=state.started + entry.data["started"])
     return _closed(state, entry, str(entry.data.get("outcome", kinds.SUCCESS)), seq=0)
 
 
@@ -94,16 +103,123 @@ def _wait_opened(state: State, entry: Entry) -> State:
         event=data.get("event"),
         match=data.get("match"),
         outcome=data.get("outcome"),
+        signals=tuple(data.get("signals", ())),
+        correlation=data.get("correlation"),
+        instances=tuple(data.get("instances", ())),
+        children=bool(data.get("children")),
     )
-    return replace(state, waits=_with(state.waits, wait.id, wait))
+    started = state.started + (len(wait.instances) if wait.children else 0)
+    return replace(state, waits=_with(state.waits, wait.id, wait), started=started)
+
+
+def _wait_advanced(state: State, entry: Entry) -> State:
+    data = entry.data
+    wait = state.waits.get(data.get("wait", 0))
+    if wait is None:
+        return state.evolve()
+    signals = state.signals
+    if "signal" in data:
+        wait = replace(wait, taken=_with(wait.taken, data["name"], data["signal"]))
+        signals = _untaken(signals, data["signal"])
+    else:
+        wait = replace(wait, statuses=_with(wait.statuses, data["child"], data["status"]))
+    return state.evolve(waits=_with(state.waits, wait.id, wait), signals=signals)
 
 
 def _wait_settled(state: State, entry: Entry) -> State:
-    event = entry.data.get("event")
+    event, signal = entry.data.get("event"), entry.data.get("signal")
     if event is not None:
         state = replace(state, consumed=state.consumed | {event})
+    if signal is not None:
+        state = replace(state, signals=_untaken(state.signals, signal))
     state = replace(state, waits=_without(state.waits, entry.data.get("wait")))
     return _closed(state, entry, str(entry.data.get("outcome", kinds.SUCCESS)))
+
+
+def _untaken(signals: tuple[Signal, ...], taken: Key) -> tuple[Signal, ...]:
+    return tuple(signal for signal in signals if signal.id != taken)
+
+
+def _scope_opened(state: State, entry: Entry) -> State:
+    data = entry.data
+    step = _new_step(entry, "waiting")
+    state = _opened(state, entry, replace(step, due_at=None))
+    source = step.id if step.source is None else step.source
+    scope = Scope(step.node, step.visit, step.id, source, step.line, data["scope"], data["total"])
+    known = state.scopes.get(scope.key)
+    if known is not None:
+        scope = replace(known, step=step.id)
+    return replace(state, scopes=_with(state.scopes, scope.key, scope))
+
+
+def _line_ended(state: State, entry: Entry) -> State:
+    data = entry.data
+    key, name = owner_of(data["line"])
+    scope, line = state.scopes.get(key), state.lines.get(data["line"], Line())
+    if scope is None:
+        return state.evolve()
+    position = data.get("position")
+    failed = data["outcome"] == kinds.FAILURE
+    done = Done(
+        data["outcome"],
+        entry.step,
+        data.get("size", 0),
+        data.get("code"),
+        data.get("message"),
+        None if position is None else Position(**position),
+        line.results if failed else EMPTY,
+    )
+    kept = {} if scope.kind == "repeat" else scope.done
+    results = scope.results if scope.kind == "for_each" else {**scope.results, **line.results}
+    scope = replace(scope, done={**kept, name: done}, results=results)
+    state = without_line(state, data["line"])
+    return state.evolve(scopes=_with(state.scopes, key, scope), status=_status(state))
+
+
+def _scope_closed(state: State, entry: Entry) -> State:
+    scope = state.scopes.get(entry.data["scope"])
+    if scope is None:
+        return state.evolve()
+    state = _merged(state, scope.line, scope.results)
+    return _closed(without_scope(state, scope), entry, entry.data["outcome"])
+
+
+def _merged(state: State, line: str, results: Mapping[str, Result]) -> State:
+    if not results:
+        return state
+    if line == MAIN_LINE:
+        return replace(state, results={**state.results, **results})
+    known = state.lines.get(line, Line())
+    return replace(state, lines=_with(state.lines, line, Line({**known.results, **results})))
+
+
+def _signal_received(state: State, entry: Entry) -> State:
+    data = entry.data
+    signal = Signal(data["inbox"], data["name"], data.get("correlation"))
+    return state.evolve(signals=(*state.signals, signal))
+
+
+def _paused(state: State, entry: Entry) -> State:
+    return state.evolve(paused=True, status="paused")
+
+
+def _resumed(state: State, entry: Entry) -> State:
+    state = replace(state, paused=False)
+    return state.evolve(status=_status(state))
+
+
+def _retried(state: State, entry: Entry) -> State:
+    """Scopes, lines and their counts are as they were; steps are opened again by what follows."""
+    frozen = state.frozen
+    if frozen is None:
+        return state.evolve()
+    scopes, lines = dict(frozen.scopes), dict(frozen.lines)
+    for key, scope in frozen.scopes.items():
+        failed = {n: d for n, d in scope.done.items() if d.position is not None}
+        left = {name: done for name, done in scope.done.items() if name not in failed}
+        scopes[key] = replace(scope, done=left)
+        lines |= {line_of(key, name): Line(done.results) for name, done in failed.items()}
+    return state.evolve(status="running", frozen=None, scopes=scopes, lines=lines)
 
 
 def _noted(state: State, entry: Entry) -> State:
@@ -112,14 +228,25 @@ def _noted(state: State, entry: Entry) -> State:
 
 def _ended(status: InstanceStatus) -> Callable[[State, Entry], State]:
     def change(state: State, entry: Entry) -> State:
-        current = entry.node if entry.node is not None else state.current
-        return state.evolve(status=status, steps=EMPTY, waits=EMPTY, current=current)
+        main = entry.data.get("line", MAIN_LINE) == MAIN_LINE
+        current = entry.node if entry.node is not None and main else state.current
+        frozen = freeze(state, entry) if status == "failed" else None
+        return state.evolve(
+            status=status,
+            steps=EMPTY,
+            waits=EMPTY,
+            scopes=EMPTY,
+            lines=EMPTY,
+            current=current,
+            paused=False,
+            frozen=frozen,
+        )
 
     return change
 
 
 def _snapshot(state: State, entry: Entry) -> State:
-    return State.from_json(entry.data, seq=state.seq + 1)
+    return from_json(entry.data, state.seq + 1)
 
 
 _CHANGES: dict[str, Callable[[State, Entry], State]] = {
@@ -133,6 +260,15 @@ _CHANGES: dict[str, Callable[[State, Entry], State]] = {
     kinds.WAIT_OPENED: _wait_opened,
     kinds.WAIT_FIRED: _wait_settled,
     kinds.WAIT_TIMED_OUT: _wait_settled,
+    kinds.WAIT_ADVANCED: _wait_advanced,
+    kinds.WAIT_FAILED: _wait_settled,
+    kinds.SCOPE_OPENED: _scope_opened,
+    kinds.LINE_ENDED: _line_ended,
+    kinds.SCOPE_CLOSED: _scope_closed,
+    kinds.SIGNAL_RECEIVED: _signal_received,
+    kinds.PAUSED: _paused,
+    kinds.RESUMED: _resumed,
+    kinds.RETRIED: _retried,
     kinds.INBOX_APPLIED: _noted,
     kinds.COMPLETED: _ended("completed"),
     kinds.FAILED: _ended("failed"),
@@ -157,14 +293,17 @@ def _new_step(entry: Entry, status: Any) -> Step:
         due_at=None if status == "running" else _due(entry),
         token=data.get("token"),
         worker=data.get("worker"),
+        queue=data.get("queue"),
     )
 
 
 def _opened(state: State, entry: Entry, step: Step) -> State:
     first = step.visit > state.visits.get(step.node, 0)
     steps = _with(state.steps, step.id, step)
+    if step.line != MAIN_LINE and step.line not in state.lines:
+        state = _begun(state, step.line)
     return state.evolve(
-        status=_status(steps),
+        status=_status(state, steps),
         steps=steps,
         visits=_with(state.visits, step.node, step.visit) if first else state.visits,
         steps_count=state.steps_count + (1 if first else 0),
@@ -173,23 +312,41 @@ def _opened(state: State, entry: Entry, step: Step) -> State:
     )
 
 
+def _begun(state: State, line: str) -> State:
+    key, _ = owner_of(line)
+    scope = state.scopes.get(key)
+    scopes = state.scopes
+    if scope is not None:
+        scopes = _with(scopes, key, replace(scope, begun=scope.begun + 1))
+    return replace(state, lines=_with(state.lines, line, Line()), scopes=scopes)
+
+
 def _closed(state: State, entry: Entry, outcome: str | None, *, seq: int = 1) -> State:
     step = None if entry.step is None else state.steps.get(entry.step)
     if step is None:
         return state.evolve(seq=state.seq + seq)
-    results = state.results
+    results, lines = state.results, state.lines
     if outcome is not None:
-        results = _with(results, step.node, Result(step.id, outcome))
+        result = Result(step.id, outcome)
+        if step.line == MAIN_LINE:
+            results = _with(results, step.node, result)
+        else:
+            line = lines.get(step.line, Line())
+            lines = _with(lines, step.line, Line(_with(line.results, step.node, result)))
     steps = _without(state.steps, step.id)
     return state.evolve(
         seq=state.seq + seq,
-        status=_status(steps),
+        status=_status(state, steps),
         steps=steps,
         results=results,
+        lines=lines,
     )
 
 
-def _status(steps: Mapping[Key, Step]) -> InstanceStatus:
+def _status(state: State, steps: Mapping[Key, Step] | None = None) -> InstanceStatus:
+    if state.paused:
+        return "paused"
+    steps = state.steps if steps is None else steps
     waiting = bool(steps) and all(step.status == "waiting" for step in steps.values())
     return "waiting" if waiting else "running"
 

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
-
-from adapter.graph.compiled import ONE_ATTEMPT, CompiledNode, Graph
+from typing import TYPE_CHECKING
 
 from . import entries as kinds
-from .draft import Draft, ValuesNeeded, Visit, describe
-from .events import Arrived, Event, Failure, Finished, TakeOver, Tick
+from .commands import arrived
+from .draft import Draft, Visit, describe
+from .events import Arrived, Claimed, Event, Failure, Finished, HandedBack, TakeOver, Tick
+from .lanes import policy_of, queue_of
+from .leaving import fail_instance, fail_step, leave
+from .needs import NOTHING, Needs, ValuesNeeded
 from .nodes import module_for
-from .state import MAIN_LINE, Key, State, Step
+from .nodes.action import begin_claimed
 from .waiting import settle
 
 if TYPE_CHECKING:
+    from adapter.graph.compiled import CompiledNode, Graph
+
     from .entries import Entry
     from .env import Env
+    from .state import State, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +37,17 @@ class Decision:
     Attributes:
         entries: The entries to append, in order.
         state: The state with the entries applied.
-        outputs: Step runs whose output is needed first.
-        inputs: Step runs whose resolved config is needed first.
+        needs: What must be fetched first.
     """
 
     entries: tuple[Entry, ...]
     state: State
-    outputs: frozenset[Key] = frozenset()
-    inputs: frozenset[Key] = frozenset()
+    needs: Needs = NOTHING
 
     @property
     def complete(self) -> bool:
         """Whether nothing is missing."""
-        return not self.outputs and not self.inputs
+        return self.needs is NOTHING
 
 
 def decide(graph: Graph, state: State, event: Event, env: Env) -> Decision:
@@ -60,45 +63,21 @@ def decide(graph: Graph, state: State, event: Event, env: Env) -> Decision:
     try:
         match event:
             case Arrived():
-                _arrived(draft, event)
+                arrived(draft, event)
             case Finished():
                 _finished(draft, event)
             case TakeOver():
                 _taken_over(draft, event)
             case Tick():
                 _tick(draft)
+            case Claimed():
+                begin_claimed(draft, event)
+            case HandedBack():
+                _handed_back(draft, event)
         _enter_queued(draft)
     except ValuesNeeded as need:
-        return Decision((), state, need.outputs, need.inputs)
+        return Decision((), state, need.needs)
     return Decision(tuple(draft.entries), draft.state)
-
-
-def _arrived(draft: Draft, event: Arrived) -> None:
-    state = draft.state
-    if event.kind == "start" and state.status == "pending":
-        start = event.payload if isinstance(event.payload, dict) else {}
-        data = {
-            "inbox": event.id,
-            "snapshot": start.get("snapshot"),
-            "after": start.get("after"),
-        }
-        draft.emit(kinds.STARTED, None, None, data)
-        draft.queue.append((MAIN_LINE, draft.graph.trigger.id))
-        return
-    if state.ended:
-        result = {"status": "refused", "reason": "ended"}
-    elif event.kind == "event":
-        # The event itself is taken by the look for stored events, lowest id first: another one
-        # may have been committed before it and matched after it.
-        result = {"status": "done"}
-    elif event.kind == "start":
-        result = {"status": "refused", "reason": "already_started"}
-    else:
-        result = {"status": "refused", "reason": "not_supported"}
-    data = {"inbox": event.id, "kind": event.kind, "result": result}
-    if event.event is not None:
-        data["event"] = event.event
-    draft.emit(kinds.INBOX_APPLIED, None, None, data)
 
 
 def _finished(draft: Draft, event: Finished) -> None:
@@ -113,14 +92,14 @@ def _finished(draft: Draft, event: Finished) -> None:
     edge, broken = draft.route(node, step, event.outcome, event.output)
     data = {"outcome": event.outcome, "edge": edge}
     draft.emit(kinds.STEP_SUCCEEDED, node.id, step.id, data, {"output": event.output})
-    draft.leave(node, step, event.outcome, edge, broken)
+    leave(draft, node, step, event.outcome, edge, broken)
 
 
 def _failed(draft: Draft, node: CompiledNode, step: Step, failure: Failure) -> None:
-    retry = _retry(draft, node)
+    retry = policy_of(draft, node)
     failures = step.failures + 1
     if retry is None or not failure.retryable or failures >= retry.max_attempts:
-        draft.fail_step(node, step, failure)
+        fail_step(draft, node, step, failure)
         return
     data = {"code": failure.code, "retryable": True, "final": False}
     draft.emit(kinds.STEP_FAILED, node.id, step.id, data, {"message": failure.message})
@@ -130,33 +109,42 @@ def _failed(draft: Draft, node: CompiledNode, step: Step, failure: Failure) -> N
     draft.retry(step, failures=failures, losses=step.losses, delay=delay - spread)
 
 
-def _retry(draft: Draft, node: CompiledNode) -> Any:
-    if node.retry is not ONE_ATTEMPT:
-        return node.retry
-    action = getattr(node.config, "action", None)
-    policy = draft.env.policies.get(cast("str", action)) if action else None
-    return policy.retry if policy is not None else None
-
-
 def _taken_over(draft: Draft, event: TakeOver) -> None:
     for step in _open_steps(draft):
-        if step.status != "running" or step.token == draft.env.writer or draft.state.ended:
+        if step.status != "running" or draft.state.ended or step.id not in draft.state.steps:
             continue
-        node = draft.graph.nodes[step.node]
-        counted = step.worker is None or step.worker in event.gone
-        losses = step.losses + (1 if counted else 0)
-        final = losses >= draft.env.bounds.max_lost
-        if not final:
-            draft.emit(kinds.STEP_LOST, node.id, step.id, {"counted": counted, "final": False})
-            draft.retry(step, failures=step.failures, losses=losses, delay=None)
+        if step.queue is None:
+            if step.token == draft.env.writer:
+                continue
+            counted = step.worker is None or step.worker in event.gone
+        elif step.id in event.expired:
+            counted = True
+        else:
             continue
-        message = f"{losses} workers died in step {node.id!r}; see what its handler does to them"
-        lost = Failure("worker_lost", message, retryable=False)
-        draft.fail_step(node, step, lost, kind=kinds.STEP_LOST, counted=counted)
+        _lost(draft, step, counted=counted)
+
+
+def _lost(draft: Draft, step: Step, *, counted: bool) -> None:
+    node = draft.graph.nodes[step.node]
+    losses = step.losses + (1 if counted else 0)
+    if losses < draft.env.bounds.max_lost:
+        draft.emit(kinds.STEP_LOST, node.id, step.id, {"counted": counted, "final": False})
+        queue = queue_of(draft, node, losses) if step.queue is None else step.queue
+        draft.retry(step, failures=step.failures, losses=losses, delay=None, queue=queue)
+        return
+    message = f"{losses} workers died in step {node.id!r}; see what its handler does to them"
+    lost = Failure("worker_lost", message, retryable=False)
+    fail_step(draft, node, step, lost, kind=kinds.STEP_LOST, counted=counted)
+
+
+def _handed_back(draft: Draft, event: HandedBack) -> None:
+    step = draft.state.steps.get(event.step)
+    if step is not None and step.status == "running" and step.token == event.token:
+        _lost(draft, step, counted=False)
 
 
 def _tick(draft: Draft) -> None:
-    if draft.state.ended or draft.state.status == "pending":
+    if draft.state.ended or draft.state.status == "pending" or draft.state.paused:
         return
     for wait in list(draft.state.waits.values()):
         settle(draft, wait)
@@ -168,7 +156,7 @@ def _tick(draft: Draft) -> None:
             and step.due_at <= draft.env.now
             and draft.env.begin
         )
-        if not due or draft.state.steps.get(step.id) is not step:
+        if not due or step.queue is not None or draft.state.steps.get(step.id) is not step:
             continue
         if draft.tired or draft.state.ended:
             return
@@ -190,10 +178,10 @@ def _enter_queued(draft: Draft) -> None:
             message = (
                 f"the instance has entered {limit} nodes (limits.max_steps); is a loop endless?"
             )
-            draft.fail(node.id, Failure("max_steps_exceeded", message))
+            fail_instance(draft, line, node.id, Failure("max_steps_exceeded", message))
             return
         visit = draft.visit(node, line)
-        if draft.tired:
+        if draft.tired or draft.state.paused:
             data = describe(visit.step)
             draft.emit(kinds.STEP_SCHEDULED, node.id, visit.step.id, data)
             continue

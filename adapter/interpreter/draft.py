@@ -18,7 +18,10 @@ from .apply import apply
 from .bulk import bounded
 from .entries import Entry
 from .events import Failure
-from .state import EMPTY, MAIN_LINE, Key, State, Step
+from .needs import Needs, ValuesNeeded
+from .reading import results_on
+from .state import EMPTY, MAIN_LINE, Key, Result, State, Step
+from .structure import owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,15 +40,6 @@ MAX_WORK = 3 * BUDGET
 NO_EDGE: Mapping[str, Any] = {"to": None, "by": "none", "index": None}
 
 
-class ValuesNeeded(Exception):
-    """A decision needs outputs or inputs that are not at hand; never leaves ``decide``."""
-
-    def __init__(self, outputs: frozenset[Key] = frozenset(), inputs: frozenset[Key] = frozenset()):
-        super().__init__("values needed")
-        self.outputs = outputs
-        self.inputs = inputs
-
-
 @dataclass(frozen=True, slots=True)
 class Visit:
     """One entry into a node: the step run that stands for it, new or scheduled before."""
@@ -59,6 +53,10 @@ class Visit:
             return {"visit": self.step.visit, "type": self.step.type, **_line(self.step.line)}
         return {"new": True, **describe(self.step)}
 
+    def opening(self) -> dict[str, Any]:
+        """What an entry says that opens a step run which stays open: all of it."""
+        return {"new": True, **describe(self.step)} if self.new else describe(self.step)
+
 
 @dataclass(slots=True)
 class Draft:
@@ -70,14 +68,18 @@ class Draft:
     entries: list[Entry]
     outputs: dict[Key, Any]
     queue: deque[tuple[str, str]]
+    before: State
+    inputs: dict[Key, Any] = field(default_factory=dict)
+    payloads: dict[Key, Any] = field(default_factory=dict)
     passes: int = 0
     meter: Meter = field(default_factory=lambda: Meter(MAX_WORK))
     pending_values: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    pending_results: Mapping[str, Result] = field(default_factory=lambda: EMPTY)
 
     @classmethod
     def of(cls, graph: Graph, state: State, env: Env) -> Draft:
         """A draft that has decided nothing yet."""
-        return cls(graph, env, state, [], {}, deque())
+        return cls(graph, env, state, [], {}, deque(), before=state)
 
     def emit(
         self,
@@ -98,8 +100,8 @@ class Draft:
         step = Step(self.env.step_id(), node.id, node.type, visit, 1, "scheduled", line)
         return Visit(step, new=True)
 
-    def names(self, node: CompiledNode) -> dict[str, Any]:
-        """The names that the node's expressions use, bound to their values.
+    def names(self, node: CompiledNode, line: str) -> dict[str, Any]:
+        """The names that the node's expressions use, bound to their values on its line.
 
         Raises:
             ValuesNeeded: An output that they read is not at hand.
@@ -115,23 +117,74 @@ class Draft:
         if "instance" in used:
             names["instance"] = facts.instance
         if "item" in used:
-            names["item"] = None
+            names["item"] = self.item(line)
         if "steps" in used:
-            names["steps"] = self._steps(node.refs.steps)
+            names["steps"] = self._steps(node.refs.steps, line)
         return names
 
-    def render(self, node: CompiledNode) -> dict[str, Any]:
+    def item(self, line: str) -> Any:
+        """The item of the innermost ``for_each`` that the line is in; None outside of any."""
+        while line != MAIN_LINE:
+            key, name = owner_of(line)
+            scope = self.state.scopes.get(key)
+            if scope is None:
+                return None
+            if scope.kind == "for_each":
+                items = self.config(scope.source)["items"]
+                return items[int(name)] if int(name) < len(items) else None
+            line = scope.line
+        return None
+
+    def config(self, step: Key) -> Any:
+        """The resolved config of a step run.
+
+        Raises:
+            ValuesNeeded: It is not at hand.
+        """
+        if step in self.inputs:
+            return self.inputs[step]
+        if step not in self.env.inputs:
+            raise ValuesNeeded(Needs(inputs=frozenset({step})))
+        return self.env.inputs[step]
+
+    def output(self, step: Key) -> Any:
+        """The output of a finished step run.
+
+        Raises:
+            ValuesNeeded: It is not at hand.
+        """
+        if step in self.outputs:
+            return self.outputs[step]
+        if step not in self.env.outputs:
+            raise ValuesNeeded(Needs(outputs=frozenset({step})))
+        return self.env.outputs[step]
+
+    def payload(self, inbox: Key) -> Any:
+        """The payload of an inbox row.
+
+        Raises:
+            ValuesNeeded: It is not at hand.
+        """
+        if inbox in self.payloads:
+            return self.payloads[inbox]
+        if inbox not in self.env.payloads:
+            raise ValuesNeeded(Needs(payloads=frozenset({inbox})))
+        return self.env.payloads[inbox]
+
+    def render(self, node: CompiledNode, line: str) -> dict[str, Any]:
         """The templated part of a node's config, with the values put in.
 
         Raises:
             EvaluationFailed: An expression failed, or the result is beyond bounds.
             ValuesNeeded: An output that it reads is not at hand.
         """
-        rendered: dict[str, Any] = node.template.render(self.names(node))
+        rendered: dict[str, Any] = node.template.render(self.names(node, line))
         return rendered if node.template.constant else bounded(node.id, rendered)
 
-    def _steps(self, wanted: frozenset[str] | None) -> dict[str, Any]:
-        results = self.state.results
+    def _steps(self, wanted: frozenset[str] | None, line: str) -> dict[str, Any]:
+        results = results_on(self.state, line)
+        if self.pending_results:
+            results = {**results, **self.pending_results}
         steps: dict[str, Any] = {}
         missing: set[Key] = set()
         for node in results if wanted is None else wanted:
@@ -149,7 +202,7 @@ class Draft:
                 continue
             steps[node] = {"output": output, "outcome": result.outcome}
         if missing:
-            raise ValuesNeeded(outputs=frozenset(missing))
+            raise ValuesNeeded(Needs(outputs=frozenset(missing)))
         return steps
 
     def route(
@@ -164,7 +217,7 @@ class Draft:
             return NO_EDGE, None
         try:
             conditional = any(edge.condition is not None for edge in node.edges)
-            names = self.names(node) if conditional else Scope({}, self.meter)
+            names = self.names(node, step.line) if conditional else Scope({}, self.meter)
             if "steps" in names:
                 own = {"output": output, "outcome": outcome}
                 names["steps"] = {**names["steps"], node.id: own}
@@ -173,60 +226,24 @@ class Draft:
             return NO_EDGE, Failure("expression_failed", str(error), retryable=False)
         return {"to": choice.to, "by": choice.by, "index": choice.edge_index}, None
 
-    def leave(
+    def retry(
         self,
-        node: CompiledNode,
         step: Step,
-        outcome: str,
-        edge: Mapping[str, Any],
-        failure: Failure | None,
-    ) -> None:
-        """Goes on after a step has ended: the next node, the end of the line, or a failure."""
-        if failure is not None:
-            self.fail(node.id, failure)
-        elif edge["to"] is not None:
-            self.queue.append((step.line, edge["to"]))
-        elif node.type == "decision":
-            message = f"no edge of decision {node.id!r} fits outcome {outcome!r}; add a plain edge"
-            self.fail(node.id, Failure("no_edge", message))
-        elif step.line == MAIN_LINE:
-            self.emit(kinds.COMPLETED, node.id)
-
-    def fail(self, node: str, failure: Failure) -> None:
-        """Ends the instance as failed; open steps and waits end with it."""
-        self.queue.clear()
-        data = {"code": failure.code}
-        self.emit(kinds.FAILED, node, None, data, {"message": failure.message})
-
-    def fail_step(
-        self,
-        node: CompiledNode,
-        step: Step,
-        failure: Failure,
         *,
-        kind: str = kinds.STEP_FAILED,
-        **more: Any,
+        failures: int,
+        losses: int,
+        delay: timedelta | None,
+        queue: str | None = None,
     ) -> None:
-        """Ends a step as failed for good and leaves by its failure edge, if it has one.
+        """Opens the next attempt of a visit, at once or after ``delay``.
 
         Args:
-            node: The step's node.
-            step: The open step run.
-            failure: Why.
-            kind: ``step_failed`` or ``step_lost``.
-            more: What else the entry says.
+            step: The attempt before.
+            failures: Attempts of the visit that have failed.
+            losses: Attempts of the visit whose worker died.
+            delay: None for none.
+            queue: The task queue that is to run it from now on; None leaves that as it is.
         """
-        self.outputs[step.id] = None
-        edge, broken = self.route(node, step, kinds.FAILURE)
-        data = {"code": failure.code, "retryable": failure.retryable, "final": True}
-        data |= {"outcome": kinds.FAILURE, "edge": edge, **more}
-        self.emit(kind, node.id, step.id, data, {"message": failure.message})
-        if broken is None and edge["to"] is None:
-            broken = failure
-        self.leave(node, step, kinds.FAILURE, edge, broken)
-
-    def retry(self, step: Step, *, failures: int, losses: int, delay: timedelta | None) -> None:
-        """Opens the next attempt of a visit, at once or after ``delay``."""
         due = None if delay is None else self.env.now + delay
         attempt = Step(
             self.env.step_id(),
@@ -240,8 +257,14 @@ class Draft:
             losses,
             step.source if step.source is not None else step.id,
             due,
+            queue=step.queue if queue is None else queue,
         )
         self.emit(kinds.STEP_SCHEDULED, step.node, attempt.id, describe(attempt))
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether handlers may be begun now."""
+        return self.env.begin and not self.state.paused
 
     @property
     def tired(self) -> bool:
@@ -266,6 +289,8 @@ def describe(step: Step) -> dict[str, Any]:
         data["source"] = step.source
     if step.due_at is not None:
         data["due_at"] = as_text(step.due_at)
+    if step.queue is not None:
+        data["queue"] = step.queue
     return data
 
 

@@ -61,9 +61,11 @@ class TakeOver:
 
     Attributes:
         gone: Workers whose heartbeat has a gap; a loss counts against ``max_lost`` only for them.
+        expired: Queued step runs whose lease is over; others that run are left alone.
     """
 
     gone: frozenset[str] = frozenset()
+    expired: frozenset[Key] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +82,25 @@ class StoredEvent:
     at: datetime | None = None
 
 
-Event = Arrived | Finished | TakeOver | Tick
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """An activity asks to run a queued step.
+
+    Attributes:
+        step: The step run.
+        lease: Seconds after which it counts as lost unless the lease is renewed.
+    """
+
+    step: Key
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class HandedBack:
+    """A worker that shuts down gives back a queued step that it has not ended."""
+
+    step: Key
+    token: str
+
+
+Event = Arrived | Finished | TakeOver | Tick | Claimed | HandedBack

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from . import entries as kinds
 from .draft import Draft, Visit, describe
+from .leaving import fail_step, leave
 from .state import EMPTY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from adapter.graph.compiled import CompiledNode
 
+    from .children import Child
     from .events import Failure
 
 
@@ -25,6 +27,7 @@ def pass_through(
     output: Any = None,
     keep: bool = True,
     values: Mapping[str, Any] | None = None,
+    children: Sequence[Child] = (),
 ) -> None:
     """Enters and leaves a node.
 
@@ -36,6 +39,7 @@ def pass_through(
         output: What ``steps.<node>.output`` stands for.
         keep: Whether the step run keeps the output in its row.
         values: New workflow variables.
+        children: Instances that it starts.
     """
     step = visit.step
     draft.outputs[step.id] = output
@@ -48,12 +52,15 @@ def pass_through(
     if values:
         data["set"] = dict(values)
     row = {"output": output} if keep and output is not None else {}
+    if children:
+        data["started"] = len(children)
+        row["children"] = children
     draft.emit(kinds.STEP_PASSED, node.id, step.id, data, row)
-    draft.leave(node, step, outcome, edge, broken)
+    leave(draft, node, step, outcome, edge, broken)
 
 
 def fail_at_once(draft: Draft, node: CompiledNode, visit: Visit, failure: Failure) -> None:
     """Enters a node and fails there: its config could not be resolved."""
     if visit.new:
         draft.emit(kinds.STEP_SCHEDULED, node.id, visit.step.id, describe(visit.step))
-    draft.fail_step(node, visit.step, failure)
+    fail_step(draft, node, visit.step, failure)

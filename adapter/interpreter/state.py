@@ -6,16 +6,14 @@ only references to the step runs that hold them, so that it stays small whatever
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+from .structure import EMPTY, MAIN_LINE, Key, Line, Position, Result, Scope, Signal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-Key = int | str
-"""A row's id: an int for ``bigint`` keys, text for ``uuid`` and ``ulid`` keys."""
+    from datetime import datetime
 
 InstanceStatus = Literal[
     "pending", "running", "waiting", "paused", "completed", "failed", "cancelled"
@@ -23,10 +21,6 @@ InstanceStatus = Literal[
 StepStatus = Literal["scheduled", "retrying", "running", "waiting"]
 
 ENDED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
-MAIN_LINE = ""
-"""The line of control that begins at the trigger; a structure node names others."""
-
-EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +34,7 @@ class Step:
         due_at: When a retrying step may begin; by the database's clock.
         token: Who runs it: the writer that began it.
         worker: The worker process of that writer.
+        queue: The task queue whose activity runs it, "" for the default one; None runs it inline.
     """
 
     id: Key
@@ -55,11 +50,21 @@ class Step:
     due_at: datetime | None = None
     token: str | None = None
     worker: str | None = None
+    queue: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """An open wait of a step run: for a time, an event, or an event until a time."""
+    """An open wait of a step run: for a time, an event, signals or instances; or until a time.
+
+    Attributes:
+        signals: Names of the signals that it waits for.
+        correlation: What a signal's correlation must be.
+        taken: The signals that it has taken so far: inbox row by name.
+        instances: Ulids of the instances that it waits for.
+        children: Whether these are the instance's own, which end with the wait.
+        statuses: How those instances ended that have, by ulid.
+    """
 
     id: Key
     step: Key
@@ -69,14 +74,12 @@ class Wait:
     event: str | None = None
     match: Mapping[str, Any] | None = None
     outcome: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The latest finished step run of a node: where its output lies and how it ended."""
-
-    step: Key
-    outcome: str
+    signals: tuple[str, ...] = ()
+    correlation: str | None = None
+    taken: Mapping[str, Key] = field(default_factory=lambda: EMPTY)
+    instances: tuple[str, ...] = ()
+    children: bool = False
+    statuses: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,20 @@ class AcceptFrom:
 
 
 @dataclass(frozen=True, slots=True)
+class Frozen:
+    """What was open when the instance failed: where a retry takes it up again.
+
+    Attributes:
+        position: Where it failed; None if nothing there can be tried again.
+    """
+
+    position: Position | None
+    steps: Mapping[Key, Step]
+    scopes: Mapping[str, Scope]
+    lines: Mapping[str, Line]
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """One instance at one ``seq`` of its journal.
 
@@ -106,6 +123,12 @@ class State:
         steps_count: Visits so far, counted against ``limits.max_steps``.
         current: The main line's node.
         newest_id: The highest step run id so far; ids of an instance only grow.
+        paused: Whether it is paused; what comes is kept, and nothing begins.
+        scopes: Visits to structure nodes that are under way, by their key.
+        lines: Lines that are under way beside the main one, by name.
+        signals: Signals that no wait has taken yet, in the order of their inbox rows.
+        started: Children started so far, counted against ``limits.max_started``.
+        frozen: Set when it has failed.
     """
 
     seq: int = 0
@@ -120,6 +143,12 @@ class State:
     current: str | None = None
     accept_from: AcceptFrom = field(default_factory=AcceptFrom)
     newest_id: Key | None = None
+    paused: bool = False
+    scopes: Mapping[str, Scope] = field(default_factory=lambda: EMPTY)
+    lines: Mapping[str, Line] = field(default_factory=lambda: EMPTY)
+    signals: tuple[Signal, ...] = ()
+    started: int = 0
+    frozen: Frozen | None = None
 
     def evolve(self, **changes: Any) -> State:
         """The next state: this one with some parts changed and ``seq`` one higher.
@@ -140,6 +169,12 @@ class State:
             get("current", self.current),
             get("accept_from", self.accept_from),
             get("newest_id", self.newest_id),
+            get("paused", self.paused),
+            get("scopes", self.scopes),
+            get("lines", self.lines),
+            get("signals", self.signals),
+            get("started", self.started),
+            get("frozen", self.frozen),
         )
 
     @property
@@ -147,60 +182,13 @@ class State:
         """Whether nothing will happen any more by itself."""
         return self.status in ENDED
 
-    def as_json(self) -> dict[str, Any]:
-        """The state as JSON values: what a ``snapshot`` entry holds."""
-        return {
-            "status": self.status,
-            "values": dict(self.values),
-            "visits": dict(self.visits),
-            "results": {node: [r.step, r.outcome] for node, r in self.results.items()},
-            "steps": [_plain(step) for step in self.steps.values()],
-            "waits": [_plain(wait) for wait in self.waits.values()],
-            "consumed": sorted(self.consumed, key=str),
-            "steps_count": self.steps_count,
-            "current": self.current,
-            "accept_from": asdict(self.accept_from),
-            "newest_id": self.newest_id,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any], *, seq: int) -> State:
-        """The inverse of ``as_json``; ``seq`` is that of the entry that holds the data."""
-        steps = [Step(**_timed(step)) for step in data["steps"]]
-        waits = [Wait(**_timed(wait)) for wait in data["waits"]]
-        return cls(
-            seq=seq,
-            status=data["status"],
-            values=data["values"],
-            visits=data["visits"],
-            results={node: Result(*pair) for node, pair in data["results"].items()},
-            steps={step.id: step for step in steps},
-            waits={wait.id: wait for wait in waits},
-            consumed=frozenset(data["consumed"]),
-            steps_count=data["steps_count"],
-            current=data["current"],
-            accept_from=AcceptFrom(**data["accept_from"]),
-            newest_id=data["newest_id"],
-        )
-
-
-def _plain(value: Step | Wait) -> dict[str, Any]:
-    data = {name: part for name, part in asdict(value).items() if part is not None}
-    if value.due_at is not None:
-        data["due_at"] = value.due_at.isoformat()
-    return data
-
-
-def _timed(data: Mapping[str, Any]) -> dict[str, Any]:
-    due = data.get("due_at")
-    return {**data, "due_at": datetime.fromisoformat(due)} if due else dict(data)
-
 
 __all__ = [
     "EMPTY",
     "ENDED",
     "MAIN_LINE",
     "AcceptFrom",
+    "Frozen",
     "InstanceStatus",
     "Key",
     "Result",

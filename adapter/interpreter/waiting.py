@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from adapter.graph.budgets import BUDGET, Meter, Scope
-from adapter.graph.expressions import EvaluationFailed
-
 from . import entries as kinds
-from .draft import Draft, Visit, as_text, describe
+from .awaited import settle_instances
+from .draft import Draft, Visit, as_text
+from .fitting import first_event, settle_signals
+from .settling import end_wait
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from adapter.graph.compiled import CompiledNode
 
-    from .events import StoredEvent
+    from .children import Child
     from .state import Wait
-
-
-WORK_PER_EVENT = BUDGET / 20
-"""What a wait's condition may cost for one event: about 5 ms; one that costs more does not hold."""
 
 
 def open_wait(
@@ -34,19 +30,45 @@ def open_wait(
     event: str | None = None,
     match: Mapping[str, Any] | None = None,
     outcome: str | None = None,
+    signals: Sequence[str] = (),
+    correlation: str | None = None,
+    instances: Sequence[str] = (),
+    children: Sequence[Child] = (),
 ) -> None:
-    """Opens the wait of a step run, and settles it at once if what it waits for is there."""
+    """Opens the wait of a step run, and settles it at once if what it waits for is there.
+
+    Args:
+        draft: The decision so far.
+        node: The node.
+        visit: This entry into it.
+        kind: ``timer``, ``event``, ``signal`` or ``instances``.
+        due_at: When it is given up.
+        event: The key of the event that it waits for.
+        match: Fields that the payload of the event or signal must have.
+        outcome: The outcome when its time comes first.
+        signals: Names of the signals that it waits for.
+        correlation: What a signal's correlation must be.
+        instances: Ulids of the instances that it waits for.
+        children: Those of them that are started with it.
+    """
     wait_id = draft.env.wait_id()
-    data: dict[str, Any] = {"wait": wait_id, "kind": kind, **describe(visit.step)}
-    if visit.new:
-        data["new"] = True
+    data: dict[str, Any] = {"wait": wait_id, "kind": kind, **visit.opening()}
     if due_at is not None:
         data["due_at"] = as_text(due_at)
     if event is not None:
         data |= {"event": event, "match": dict(match or {})}
+    if signals:
+        data |= {"signals": list(signals), "match": dict(match or {})}
+    if correlation is not None:
+        data["correlation"] = correlation
+    if instances:
+        data["instances"] = list(instances)
     if outcome is not None:
         data["outcome"] = outcome
-    row = {"condition": node.config.condition()}
+    row: dict[str, Any] = {"condition": node.config.condition()}
+    if children:
+        data["children"] = True
+        row["children"] = list(children)
     draft.emit(kinds.WAIT_OPENED, node.id, visit.step.id, data, row)
     settle(draft, draft.state.waits[wait_id])
 
@@ -55,60 +77,23 @@ def settle(draft: Draft, wait: Wait) -> None:
     """Fires the wait, times it out, or leaves it open.
 
     An event that was emitted no later than the wait's time wins over the time, even when both are
-    seen at once: what counts is when things happened, not when they were looked at.
+    seen at once: what counts is when things happened, not when they were looked at. A signal that
+    has come, and an instance that has ended, win likewise.
     """
-    if wait.id not in draft.state.waits:
+    if wait.id not in draft.state.waits or draft.state.paused:
         return
     node = draft.graph.nodes[wait.node]
-    due = wait.due_at is not None and wait.due_at <= draft.env.now
-    event = _first_fitting(draft, node, wait)
-    if event is not None:
-        _end(draft, node, wait, kinds.WAIT_FIRED, kinds.SUCCESS, event)
-    elif due and wait.kind == "timer":
-        _end(draft, node, wait, kinds.WAIT_FIRED, wait.outcome or kinds.SUCCESS, None)
-    elif due:
-        _end(draft, node, wait, kinds.WAIT_TIMED_OUT, wait.outcome or "timed_out", None)
-
-
-def _first_fitting(draft: Draft, node: CompiledNode, wait: Wait) -> StoredEvent | None:
-    if wait.event is None:
-        return None
-    for event in draft.env.stored(wait):
-        if event.id in draft.state.consumed:
-            continue
-        if wait.due_at is not None and event.at is not None and event.at > wait.due_at:
-            continue
-        if node.condition is None or _holds(draft, node, event):
-            return event
-    return None
-
-
-def _holds(draft: Draft, node: CompiledNode, event: StoredEvent) -> bool:
-    if node.condition is None:
-        return True
-    try:
-        # Each event has a meter of its own, so that none is turned down for those before it.
-        names = Scope(draft.names(node), Meter(WORK_PER_EVENT))
-        names["event"] = event.payload
-        return node.condition.test(names)
-    except EvaluationFailed:
-        return False
-
-
-def _end(
-    draft: Draft,
-    node: CompiledNode,
-    wait: Wait,
-    kind: str,
-    outcome: str,
-    event: StoredEvent | None,
-) -> None:
-    step = draft.state.steps[wait.step]
-    output = None if event is None else event.payload
-    draft.outputs[step.id] = output
-    edge, broken = draft.route(node, step, outcome, output)
-    data: dict[str, Any] = {"wait": wait.id, "outcome": outcome, "edge": edge}
-    if event is not None:
-        data["event"] = event.id
-    draft.emit(kind, node.id, step.id, data, {"output": output})
-    draft.leave(node, step, outcome, edge, broken)
+    if wait.kind == "signal":
+        settle_signals(draft, node, wait)
+    elif wait.kind == "instances":
+        settle_instances(draft, node, wait)
+    elif (event := first_event(draft, node, wait)) is not None:
+        end_wait(draft, node, wait, kinds.WAIT_FIRED, kinds.SUCCESS, event.payload, event=event.id)
+    if wait.id not in draft.state.waits:
+        return
+    if wait.due_at is None or wait.due_at > draft.env.now:
+        return
+    if wait.kind == "timer":
+        end_wait(draft, node, wait, kinds.WAIT_FIRED, wait.outcome or kinds.SUCCESS, None)
+    else:
+        end_wait(draft, node, wait, kinds.WAIT_TIMED_OUT, wait.outcome or "timed_out", None)

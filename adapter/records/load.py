@@ -175,7 +175,8 @@ class Loader:
                 f"SELECT j.step_run_id, j.data -> 'config' AS config FROM {self._names.journal} j"
                 f" JOIN {self._names.step_runs} s"
                 " ON s.id = j.step_run_id AND s.instance_id = j.instance_id"
-                " WHERE s.id = ANY ($1) AND j.kind = 'step_started' AND j.data ? 'config'",
+                " WHERE s.id = ANY ($1) AND j.kind IN ('step_started', 'scope_opened')"
+                " AND j.data ? 'config'",
                 cut,
             )
             for row in rows:
@@ -183,6 +184,13 @@ class Loader:
                 if key is not None:
                     found[key] = orjson.loads(row["config"])
         return found
+
+    async def payloads(self, connection: Connection, rows: frozenset[Key]) -> dict[Key, Any]:
+        """The payloads of inbox rows, by id; they never change."""
+        found = await connection.fetch(
+            f"SELECT id, payload FROM {self._names.inbox} WHERE id = ANY ($1)", list(rows)
+        )
+        return {self._key(r["id"]) or 0: orjson.loads(r["payload"] or "null") for r in found}
 
     async def _column(
         self, connection: Connection, column: str, steps: frozenset[Key]

@@ -23,7 +23,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     outcome = SUCCESS
     try:
         if config.on is not None:
-            outcome = _outcome(node.id, draft.render(node)["on"])
+            outcome = _outcome(node.id, draft.render(node, visit.step.line)["on"])
     except EvaluationFailed as error:
         fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
         return

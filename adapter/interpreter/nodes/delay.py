@@ -21,7 +21,7 @@ TYPE = "delay"
 def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     """Works out the due time once and waits for it."""
     try:
-        due = due_time(draft.render(node), draft.env.now, "for")
+        due = due_time(draft.render(node, visit.step.line), draft.env.now, "for")
     except (EvaluationFailed, ValueError) as error:
         fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
         return

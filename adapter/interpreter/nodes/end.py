@@ -10,7 +10,9 @@ from adapter.graph.expressions import EvaluationFailed
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.draft import NO_EDGE, Draft, Visit
 from adapter.interpreter.events import Failure
+from adapter.interpreter.leaving import fail_instance
 from adapter.interpreter.passing import fail_at_once
+from adapter.interpreter.structure import MAIN_LINE
 
 if TYPE_CHECKING:
     from adapter.graph.compiled import CompiledNode
@@ -22,7 +24,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     """Keeps the output in its step run and ends the instance."""
     config: Any = node.config
     try:
-        rendered = draft.render(node)
+        rendered = draft.render(node, visit.step.line)
     except EvaluationFailed as error:
         fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
         return
@@ -38,7 +40,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     draft.queue.clear()
     if config.status == "failed":
         message = str(rendered.get("message") or f"ended at {node.id!r}")
-        draft.fail(node.id, Failure(config.code or "step_failed", message))
+        fail_instance(draft, MAIN_LINE, node.id, Failure(config.code or "step_failed", message))
     elif config.status == "cancelled":
         draft.emit(kinds.CANCELLED, node.id)
     else:

@@ -20,7 +20,7 @@ TYPE = "set"
 def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     """Merges the values into ``state``; a state above its limit fails the step."""
     try:
-        values = draft.render(node)["values"]
+        values = draft.render(node, visit.step.line)["values"]
     except EvaluationFailed as error:
         fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
         return

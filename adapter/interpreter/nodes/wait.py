@@ -1,4 +1,4 @@
-"""``wait``: goes on when an event comes, or when its time has come."""
+"""``wait``: goes on when an event or signals come, or when its time has come."""
 
 from __future__ import annotations
 
@@ -18,24 +18,30 @@ TYPE = "wait"
 
 
 def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
-    """Resolves match and time once, opens the wait, and takes a stored event if one fits."""
+    """Resolves match and time once, opens the wait, and takes what is there already if it fits."""
     config: Any = node.config
     try:
-        rendered = draft.render(node)
+        rendered = draft.render(node, visit.step.line)
         due = due_time(rendered, draft.env.now, "timeout")
+        correlation = rendered.get("correlation")
+        if correlation is not None and not isinstance(correlation, str):
+            raise EvaluationFailed(f"correlation of {node.id!r} gave {correlation!r:.80}, no text")
     except (EvaluationFailed, ValueError) as error:
         fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
         return
-    if config.event is None:
+    signals = config.signals or ([] if config.signal is None else [config.signal])
+    if config.event is None and not signals:
         open_wait(draft, node, visit, kind="timer", due_at=due or draft.env.now)
         return
     open_wait(
         draft,
         node,
         visit,
-        kind="event",
+        kind="signal" if signals else "event",
         due_at=due,
         event=config.event,
         match=rendered.get("match") or {},
         outcome=config.outcome,
+        signals=signals,
+        correlation=correlation,
     )
