@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from adapter.cli.output import cell, moment, plain, print_json, shorten, stdout, table
+from adapter.cli.told import what_was_told
+from adapter.cli.tree import Branch, tree_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
     from adapter.services.views import InstanceView, Reference, StepView
+
+SENTENCES = 10
+"""Things waited for that are told; more are counted."""
 
 
 def print_instance(view: InstanceView, *, as_json: bool) -> None:
@@ -19,14 +27,21 @@ def print_instance(view: InstanceView, *, as_json: bool) -> None:
         return
     console = stdout()
     console.print(_facts(view))
-    if view.steps:
+    tree = tree_of(view)
+    if tree:
         console.print()
-        console.print(_steps(view))
-    if view.edges:
+        console.print(_steps(tree))
+    shown = {"", *(branch.line for branch in tree)}
+    if any(edge.line in shown for edge in view.edges):
         console.print()
-        console.print(_way(view))
-    for sentence in view.waiting_for:
+        console.print(_way(view, shown))
+    if view.commands:
+        console.print()
+        console.print(_commands(view))
+    for sentence in view.waiting_for[:SENTENCES]:
         console.print(f"waits for {plain(sentence)}", style="yellow", markup=False)
+    if (left := len(view.waiting_for) - SENTENCES) > 0:
+        console.print(f"waits for {left} more", style="yellow", markup=False)
     if view.failure is not None:
         where = "" if view.failure.node is None else f" at {view.failure.node}"
         told = f"failed{where}: {view.failure.code}: {view.failure.message or ''}"
@@ -43,6 +58,7 @@ def _facts(view: InstanceView) -> Table:
         "node": view.current_node,
         "owner": _named(view.owner),
         "subject": _named(view.subject),
+        "parent": view.parent,
         "started by": _named(view.starter),
         "trigger": trigger,
         "payload": shorten(view.trigger_payload, 200),
@@ -57,37 +73,63 @@ def _facts(view: InstanceView) -> Table:
     return facts
 
 
-def _steps(view: InstanceView) -> Table:
-    listed = table("node", "type", "#", "status*", "outcome", "started*", "took", "output or error")
-    for step in view.steps:
-        number = f"{step.visit}" if step.attempt == 1 else f"{step.visit}.{step.attempt}"
-        told = shorten(step.output)
-        if step.error_code is not None:
-            told = shorten(f"{step.error_code}: {step.error_message or ''}", 120)
-        listed.add_row(
-            cell(step.node),
-            cell(step.type),
-            cell(number),
-            cell(step.status),
-            cell(step.outcome),
-            cell(moment(step.started_at)),
-            cell(_took(step)),
-            cell(told),
-        )
+def _steps(tree: Sequence[Branch]) -> Table:
+    # The ulid of a child has to be whole, to be copied.
+    first = "node*" if any(branch.child for branch in tree) else "node"
+    listed = table(first, "type", "#", "status*", "outcome", "started*", "took", "output or error")
+    for branch in tree:
+        listed.add_row(*(cell(value) for value in (branch.label, *_columns(branch))))
     return listed
 
 
-def _way(view: InstanceView) -> Table:
+def _columns(branch: Branch) -> tuple[str | None, ...]:
+    step, child = branch.step, branch.child
+    if child is not None:
+        took = _took(child.started_at, child.ended_at)
+        return child.key, "", child.status, "", moment(child.started_at), took, ""
+    if step is None:
+        return ()
+    number = f"{step.visit}" if step.attempt == 1 else f"{step.visit}.{step.attempt}"
+    return (
+        step.type,
+        number,
+        step.status,
+        step.outcome,
+        moment(step.started_at),
+        _took(step.started_at, step.finished_at),
+        _told(step),
+    )
+
+
+def _told(step: StepView) -> str:
+    if step.error_code is not None:
+        return shorten(f"{step.error_code}: {step.error_message or ''}", 120)
+    return shorten(step.output)
+
+
+def _way(view: InstanceView, shown: set[str]) -> Table:
     listed = table("from", "to", "because")
     for edge in view.edges:
-        listed.add_row(cell(edge.node), cell(edge.to or "-"), cell(edge.why))
+        if edge.line in shown:
+            where = f"{edge.line.partition(':')[2]}: " if edge.line else ""
+            listed.add_row(cell(f"{where}{edge.node}"), cell(edge.to or "-"), cell(edge.why))
     return listed
 
 
-def _took(step: StepView) -> str:
-    if step.started_at is None or step.finished_at is None:
+def _commands(view: InstanceView) -> Table:
+    listed = table("not applied yet", "what", "sender", "sent*")
+    for row in view.commands[:SENTENCES]:
+        values = (row.kind, what_was_told(row), row.sender, row.created_at)
+        listed.add_row(*(cell(value) for value in values))
+    if (left := len(view.commands) - SENTENCES) > 0:
+        listed.add_row(cell(f"and {left} more"))
+    return listed
+
+
+def _took(began: datetime | None, ended: datetime | None) -> str:
+    if began is None or ended is None:
         return ""
-    seconds = (step.finished_at - step.started_at).total_seconds()
+    seconds = (ended - began).total_seconds()
     return f"{seconds * 1000:.0f} ms" if seconds < 10 else f"{seconds:.1f} s"
 
 

@@ -184,7 +184,7 @@ class Almanac(Commands):
 
         Args:
             ulid: The instance's public id.
-            most: How many step runs, waits and edges, the newest ones.
+            most: How many step runs, waits, edges and children, the newest ones.
             connection: Read through this one instead.
         """
         with self._read(connection) as joined:

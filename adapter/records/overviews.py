@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, text
 
+from adapter.interpreter.entries import (
+    SCOPE_OPENED,
+    STEP_PASSED,
+    STEP_SCHEDULED,
+    STEP_STARTED,
+    WAIT_OPENED,
+)
 from adapter.records.choice import SchemaChoice
 from adapter.records.columns import sql_type
 
@@ -21,6 +28,7 @@ def overviews_of(settings: Settings) -> Overviews:
     return _overviews(SchemaChoice.of(settings))
 
 
+_OPENINGS = (SCOPE_OPENED, STEP_PASSED, STEP_SCHEDULED, STEP_STARTED, WAIT_OPENED)
 _COLUMNS = """i.ulid, i.id, d.key, v.number, i.status, i.current_node_id, i.steps_count,
   i.owner_type, i.owner_id::text AS owner_id, i.subject_key, i.subject_type,
   i.subject_id::text AS subject_id, i.failure_code, i.failure_message, i.failed_node_id,
@@ -42,7 +50,8 @@ JOIN {names.versions} v ON v.id = i.version_id"""
         self._head = text(f"""
 SELECT {_COLUMNS}, d.name, i.version_id, i.trigger_type, i.trigger_key,
   i.trigger_payload::text AS trigger_payload, i.actor_mode, i.starter_type,
-  i.starter_id::text AS starter_id, v.checksum
+  i.starter_id::text AS starter_id, v.checksum,
+  (SELECT p.ulid FROM {names.instances} p WHERE p.id = i.parent_instance_id) AS parent
 FROM {self._source} WHERE i.ulid = CAST(:ulid AS varchar)""")
         self._graph = text(
             f"SELECT v.graph::text FROM {names.versions} v"
@@ -52,30 +61,50 @@ FROM {self._source} WHERE i.ulid = CAST(:ulid AS varchar)""")
         of_instance = (
             f"instance_id = (SELECT id FROM {names.instances} WHERE ulid = CAST(:ulid AS varchar))"
         )
+        # Steps of the main line say nothing of it, so that most instances have no such entries.
+        lines = f"""(
+  SELECT DISTINCT ON (step_run_id) step_run_id, data ->> 'line' AS line FROM {names.journal}
+  WHERE {of_instance} AND data ? 'line' AND kind = ANY ('{{{",".join(_OPENINGS)}}}')
+  ORDER BY step_run_id, seq)"""
         self._steps = text(f"""
-SELECT * FROM (
+SELECT newest.*, coalesce(l.line, '') AS line FROM (
   SELECT id, node_id, node_type, visit, attempt, status, outcome, input::text AS input,
     output::text AS output, error_code, error_message, error_retryable, scheduled_for, started_at,
     finished_at, created_at
   FROM {names.step_runs} WHERE {of_instance}
   ORDER BY created_at DESC, id DESC LIMIT CAST(:most AS integer)) newest
+LEFT JOIN {lines} l ON l.step_run_id = newest.id
 ORDER BY created_at, id""")
         self._waits = text(f"""
-SELECT * FROM (
+SELECT newest.*, (j.data -> 'signals')::text AS signals, j.data ->> 'correlation' AS correlation,
+  (j.data -> 'instances')::text AS instances
+FROM (
   SELECT w.id, w.step_run_id, s.node_id, w.kind, w.due_at, w.event_key, w.match::text AS match,
-    w.condition::text AS condition, w.outcome, w.status, w.fired_at, w.created_at
+    w.condition::text AS condition, w.outcome, w.status, w.fired_at, w.created_at, w.instance_id
   FROM {names.waits} w JOIN {names.step_runs} s ON s.id = w.step_run_id
   WHERE w.{of_instance}
   ORDER BY w.status = 'pending' DESC, w.created_at DESC, w.id DESC
   LIMIT CAST(:most AS integer)) newest
+LEFT JOIN {names.journal} j ON newest.kind IN ('signal', 'instances')
+  AND j.{of_instance} AND j.kind = '{WAIT_OPENED}'
+  AND j.step_run_id = newest.step_run_id AND j.data ->> 'wait' = newest.id::text
 ORDER BY created_at, id""")
         self._edges = text(f"""
-SELECT * FROM (
+SELECT newest.*, coalesce(l.line, '') AS line FROM (
   SELECT seq, at, node_id, step_run_id, data ->> 'outcome' AS outcome,
     (data -> 'edge')::text AS edge
   FROM {names.journal} WHERE {of_instance} AND data ? 'edge'
   ORDER BY seq DESC LIMIT CAST(:most AS integer)) newest
+LEFT JOIN {lines} l ON l.step_run_id = newest.step_run_id
 ORDER BY seq""")
+        self._children = text(f"""
+SELECT * FROM (
+  SELECT c.id, c.ulid, c.parent_step_run_id, d.key, c.status, c.created_at, c.started_at, c.ended_at
+  FROM {names.instances} c JOIN {names.definitions} d ON d.id = c.definition_id
+  WHERE c.parent_instance_id =
+    (SELECT id FROM {names.instances} WHERE ulid = CAST(:ulid AS varchar))
+  ORDER BY c.id DESC LIMIT CAST(:most AS integer)) newest
+ORDER BY id""")
         self._status = text(
             f"SELECT status FROM {names.instances} WHERE ulid = CAST(:ulid AS varchar)"
         )
@@ -104,6 +133,10 @@ ORDER BY seq""")
     def edges(self, connection: Connection, ulid: str, most: int) -> Sequence[Row[Any]]:
         """Returns the newest journal entries that chose an edge, by seq."""
         return connection.execute(self._edges, {"ulid": ulid, "most": most}).all()
+
+    def children(self, connection: Connection, ulid: str, most: int) -> Sequence[Row[Any]]:
+        """Returns the newest instances that an instance has started, in that order."""
+        return connection.execute(self._children, {"ulid": ulid, "most": most}).all()
 
     def page(
         self, connection: Connection, filters: Mapping[str, Any], most: int

@@ -6,20 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-import orjson
-
 from adapter.errors import AlmanacError, InvalidInput, NotFound
 from adapter.records.commands import commands_of
-from adapter.records.drawing import key_of
 from adapter.services.commanding import Receipt, refused
 from adapter.services.joining import Joined, connection_of
 from adapter.services.reading import accept_ulid, status_of
+from adapter.services.rows import inbox_of
 from adapter.services.views import InboxView, Page, View
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from sqlalchemy import Row
 
     from adapter.settings import Settings
 
@@ -120,23 +116,8 @@ def inbox(
     if not rows:
         # Every instance that was started has rows, so this look is a rare one.
         status_of(joined, settings, known)
-    items = tuple(inbox_view(row) for row in rows[-limit:])
+    items = tuple(inbox_of(row) for row in rows[-limit:])
     return Page(items, str(items[0].id) if len(rows) > limit else None)
-
-
-def inbox_view(row: Row[Any]) -> InboxView:
-    """Returns a row of the inbox as readers get it."""
-    return InboxView(
-        id=key_of(row.id),
-        kind=row.kind,
-        status="open" if row.applied_at is None else row.status or "done",
-        reason=row.reason,
-        event=row.event,
-        payload=None if row.payload is None else orjson.loads(row.payload),
-        sender=row.sender,
-        created_at=row.created_at,
-        applied_at=row.applied_at,
-    )
 
 
 _FILTER: Final = "invalid_filter"

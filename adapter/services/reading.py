@@ -9,33 +9,34 @@ import orjson
 from ulid import ULID
 
 from adapter.errors import InvalidInput, NotFound
+from adapter.records.commands import commands_of
 from adapter.records.documented import INSTANCE_STATUSES
-from adapter.records.drawing import key_of
 from adapter.records.overviews import overviews_of
 from adapter.services.joining import Joined, connection_of
 from adapter.services.morphs import MAX_KEY, RefLike, as_ref, columns_of
-from adapter.services.reasons import waiting_for, why
-from adapter.services.texts import is_printable
-from adapter.services.views import (
-    EdgeView,
-    FailureView,
-    InstanceSummary,
-    InstanceView,
-    Page,
-    Reference,
-    StepView,
-    WaitView,
+from adapter.services.reasons import waiting_for
+from adapter.services.rows import (
+    child_of,
+    edge_of,
+    inbox_of,
+    reference_of,
+    step_of,
+    summary_of,
+    wait_of,
 )
+from adapter.services.texts import is_printable
+from adapter.services.views import InstanceSummary, InstanceView, Page
 
 if TYPE_CHECKING:
-    from sqlalchemy import Row
-
     from adapter.settings import Settings
 
 MAX_PAGE: Final = 1_000
 MAX_TIMELINE: Final = 100_000
 TIMELINE: Final = 1_000
-"""Step runs, waits and edges that ``show`` returns by itself, the newest ones."""
+"""Step runs, waits, edges and children that ``show`` returns by itself, the newest ones."""
+
+MAX_COMMANDS: Final = 500
+"""Unapplied inbox rows that ``show`` returns, those that are applied next."""
 
 
 def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE) -> InstanceView:
@@ -46,7 +47,7 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
             apart; in REPEATABLE READ they are one moment.
         settings: Names of the tables.
         ulid: The instance's public id.
-        most: How many step runs, waits and edges, the newest ones.
+        most: How many step runs, waits, edges and children, the newest ones.
 
     Raises:
         InvalidInput: Not a ULID (``invalid_ulid``), or ``most`` is not 1 to 100,000.
@@ -59,22 +60,27 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
     if row is None:
         raise no_instance(ulid)
     document = orjson.loads(records.graph(connection, ulid))
-    steps = tuple(_step(step) for step in records.steps(connection, ulid, most))
-    waits = tuple(_wait(wait) for wait in records.waits(connection, ulid, most))
-    edges = tuple(_edge(edge, document) for edge in records.edges(connection, ulid, most))
+    steps = tuple(step_of(step) for step in records.steps(connection, ulid, most))
+    waits = tuple(wait_of(wait) for wait in records.waits(connection, ulid, most))
+    edges = tuple(edge_of(edge, document) for edge in records.edges(connection, ulid, most))
+    children = tuple(child_of(child) for child in records.children(connection, ulid, most))
+    unapplied = commands_of(settings).unapplied(connection, ulid, min(most, MAX_COMMANDS))
     return InstanceView(
-        **_summary(row),
+        **summary_of(row),
         name=row.name,
         checksum=row.checksum,
         trigger_type=row.trigger_type,
         trigger_key=row.trigger_key,
-        trigger_payload=_json(row.trigger_payload),
+        trigger_payload=None if row.trigger_payload is None else orjson.loads(row.trigger_payload),
         actor_mode=row.actor_mode,
-        starter=_reference(row.starter_type, row.starter_id),
+        starter=reference_of(row.starter_type, row.starter_id),
         waiting_for=waiting_for(row.status, steps, waits),
         steps=steps,
         waits=waits,
         edges=edges,
+        parent=row.parent,
+        children=children,
+        commands=tuple(inbox_of(command) for command in unapplied),
     )
 
 
@@ -140,7 +146,7 @@ def list_instances(
         **columns_of(about, "subject"),
     }
     rows = overviews_of(settings).page(connection_of(joined), filters, limit + 1)
-    items = tuple(InstanceSummary(**_summary(row)) for row in rows[:limit])
+    items = tuple(InstanceSummary(**summary_of(row)) for row in rows[:limit])
     return Page(items, items[-1].ulid if len(rows) > limit else None)
 
 
@@ -174,87 +180,6 @@ def _is_number(value: Any, most: int) -> bool:
 
 def _is_moment(value: Any) -> bool:
     return isinstance(value, datetime) and value.tzinfo is not None
-
-
-def _summary(row: Row[Any]) -> dict[str, Any]:
-    failure = None
-    if row.failure_code is not None:
-        failure = FailureView(row.failure_code, row.failure_message, row.failed_node_id)
-    return {
-        "ulid": row.ulid,
-        "id": key_of(row.id),
-        "key": row.key,
-        "version": row.number,
-        "status": row.status,
-        "current_node": row.current_node_id,
-        "steps_count": row.steps_count,
-        "owner": _reference(row.owner_type, row.owner_id),
-        "subject": _reference(row.subject_type, row.subject_id, row.subject_key),
-        "failure": failure,
-        "created_at": row.created_at,
-        "started_at": row.started_at,
-        "ended_at": row.ended_at,
-        "updated_at": row.updated_at,
-    }
-
-
-def _step(row: Row[Any]) -> StepView:
-    return StepView(
-        id=key_of(row.id),
-        node=row.node_id,
-        type=row.node_type,
-        visit=row.visit,
-        attempt=row.attempt,
-        status=row.status,
-        outcome=row.outcome,
-        input=_json(row.input),
-        output=_json(row.output),
-        error_code=row.error_code,
-        error_message=row.error_message,
-        error_retryable=row.error_retryable,
-        scheduled_for=row.scheduled_for,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-    )
-
-
-def _wait(row: Row[Any]) -> WaitView:
-    return WaitView(
-        id=key_of(row.id),
-        step=key_of(row.step_run_id),
-        node=row.node_id,
-        kind=row.kind,
-        status=row.status,
-        due_at=row.due_at,
-        event=row.event_key,
-        match=_json(row.match),
-        condition=_json(row.condition),
-        timeout_outcome=None if row.due_at is None else row.outcome,
-        opened_at=row.created_at,
-        fired_at=row.fired_at,
-    )
-
-
-def _edge(row: Row[Any], document: dict[str, Any]) -> EdgeView:
-    edge = _json(row.edge) or {}
-    return EdgeView(
-        seq=row.seq,
-        at=row.at,
-        step=None if row.step_run_id is None else key_of(row.step_run_id),
-        node=row.node_id,
-        outcome=row.outcome,
-        to=edge.get("to"),
-        by=edge.get("by") or "none",
-        why=why(document, row.node_id, edge, row.outcome),
-    )
-
-
-def _reference(kind: str | None, key: str | None, name: str | None = None) -> Reference | None:
-    return None if kind is None or key is None else Reference(kind, key, name)
-
-
-def _json(text: str | None) -> Any:
-    return None if text is None else orjson.loads(text)
 
 
 def _cursor(value: str) -> str:

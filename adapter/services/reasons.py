@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from adapter.services.views import ENDED, StepView, WaitView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+STRUCTURE: Final = frozenset({"parallel", "for_each", "repeat"})
+"""Types of nodes that own lines: what they wait for is what the steps on those lines wait for."""
+
+MANY: Final = 3
+"""Instances that are named; more are counted."""
 
 
 def why(
@@ -46,8 +52,11 @@ def waiting_for(
         return ()
     if status == "pending":
         return ("a worker that begins it",)
-    told = [_wait(wait) for wait in waits if wait.status == "pending"]
+    told = ["a resume"] if status == "paused" else []
+    told += [_wait(wait) for wait in waits if wait.status == "pending"]
     for step in steps:
+        if step.type in STRUCTURE:
+            continue
         if step.status == "retrying":
             told.append(f"attempt {step.attempt} of {step.node}, due {_time(step.scheduled_for)}")
         elif step.status == "scheduled":
@@ -59,11 +68,20 @@ def waiting_for(
 
 def _wait(wait: WaitView) -> str:
     until = "" if wait.due_at is None else f" until {_time(wait.due_at)}"
-    if wait.event is None:
+    if wait.kind == "instances":
+        return f"the end of {_instances(wait)}{until} ({wait.node})"
+    if wait.kind == "timer":
         return f"the time{until} ({wait.node})"
+    named = ", ".join(wait.signals) or wait.event or ""
     fields = f" with {_text(wait.match)}" if wait.match else ""
     condition = f" where {_condition(wait.condition)}" if wait.condition is not None else ""
-    return f"event {wait.event}{fields}{condition}{until} ({wait.node})"
+    related = f" for {wait.correlation}" if wait.correlation is not None else ""
+    return f"{wait.kind} {named}{related}{fields}{condition}{until} ({wait.node})"
+
+
+def _instances(wait: WaitView) -> str:
+    many = len(wait.instances) > MANY
+    return f"{len(wait.instances)} instances" if many else ", ".join(wait.instances)
 
 
 def _condition(value: Any) -> str:

@@ -45,11 +45,18 @@ class FailureView(View):
 
 @dataclass(frozen=True, slots=True)
 class StepView(View):
-    """One step run: one attempt of one visit to one node."""
+    """One step run: one attempt of one visit to one node.
+
+    Attributes:
+        line: Where it stands: "" on the main line, else ``<node>.<visit>:<name>``, the visit to
+            the structure node that owns the line, and the name of the branch, the item's index or
+            the iteration's number.
+    """
 
     id: int | str
     node: str
     type: str
+    line: str
     visit: int
     attempt: int
     status: str
@@ -71,6 +78,9 @@ class WaitView(View):
     Attributes:
         timeout_outcome: The outcome of the step if the wait is not over when it is due; None when
             it has no due time.
+        signals: The names of the signals that it is for.
+        correlation: What those signals' correlation has to be.
+        instances: The ulids of the instances that it is for.
     """
 
     id: int | str
@@ -83,6 +93,9 @@ class WaitView(View):
     match: Any
     condition: Any
     timeout_outcome: str | None
+    signals: tuple[str, ...]
+    correlation: str | None
+    instances: tuple[str, ...]
     opened_at: datetime
     fired_at: datetime | None
 
@@ -93,6 +106,7 @@ class EdgeView(View):
 
     Attributes:
         seq: The journal entry that took it.
+        line: Where its node stands, as of steps.
         by: ``outcome``, ``condition``, ``plain``, or ``none``.
         why: The reason in words, with the edge's own text from the published document.
     """
@@ -101,10 +115,28 @@ class EdgeView(View):
     at: datetime
     step: int | str | None
     node: str | None
+    line: str
     outcome: str | None
     to: str | None
     by: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChildView(View):
+    """An instance that a step of the one shown has started.
+
+    Attributes:
+        step: That step run.
+    """
+
+    ulid: str
+    step: int | str | None
+    key: str
+    status: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +198,9 @@ class InstanceView(InstanceSummary):
         steps: Step runs in the order in which they were opened; the newest ones if there are many.
         waits: Waits likewise, open ones in any case.
         edges: Edges taken, by journal seq, each with the reason.
+        parent: The ulid of the instance that started it.
+        children: Instances that it has started, in that order; the newest ones if there are many.
+        commands: What it was told and has not got to, in the order in which it will.
     """
 
     name: str
@@ -179,6 +214,9 @@ class InstanceView(InstanceSummary):
     steps: tuple[StepView, ...]
     waits: tuple[WaitView, ...]
     edges: tuple[EdgeView, ...]
+    parent: str | None
+    children: tuple[ChildView, ...]
+    commands: tuple[InboxView, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from adapter.cli.opening import AsJson, open_almanac
-from adapter.cli.output import cell, print_json, shorten, stderr, stdout, table
+from adapter.cli.output import cell, print_json, stderr, stdout, table
 from adapter.cli.sending import Ulid
+from adapter.cli.told import what_was_told
 from adapter.services.views import InboxView
 
 NAME = "inbox"
@@ -52,27 +53,10 @@ def _row(row: InboxView) -> tuple[object, ...]:
     return (
         str(row.id),
         row.kind,
-        shorten(what(row)),
+        what_was_told(row),
         row.sender,
         row.created_at,
         row.applied_at,
         row.status,
         row.reason,
     )
-
-
-def what(row: InboxView) -> str:
-    """What a row says, for people."""
-    payload = row.payload if isinstance(row.payload, dict) else {}
-    match row.kind:
-        case "signal":
-            return " ".join([str(payload.get("name", "")), shorten(payload.get("payload"))])
-        case "event":
-            return " ".join(filter(None, [row.event, shorten(row.payload)]))
-        case "pause" | "cancel":
-            return str(payload.get("reason", ""))
-        case "child":
-            return f"{payload.get('ulid', '')} {payload.get('status', '')}"
-        case "start" | "resume" | "retry":
-            return ""
-    return shorten(row.payload)

@@ -19,11 +19,17 @@ def command(
         float | None, typer.Option(metavar="SECONDS", help="Wait for its end first.")
     ] = None,
     most: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Step runs, waits and edges, the newest ones.")
+        int,
+        typer.Option(
+            min=1, max=100_000, help="Step runs, waits, edges and children: the newest ones."
+        ),
     ] = 1_000,
     as_json: AsJson = False,
 ) -> None:
     """Shows an instance: every step run, why each edge was taken, and what it waits for now.
+
+    Branches and items stand below the node that owns them, instances below the step that started
+    them; of many, the first and the failed ones are drawn, and the JSON has them all.
 
     With --wait the command ends with 7 when the instance failed or was cancelled, and with 5 when
     it has not ended in time.
