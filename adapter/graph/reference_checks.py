@@ -81,12 +81,11 @@ class _Checks:
 
     def _may_precede(self, path: Path, step: str, here: str) -> bool:
         """An edge is chosen after its own node has ended, a repeat asks after its body has."""
-        on_edge = path[0] == "edges"
+        if path[0] == "edges":
+            return step == here or self._structure.may_precede(step, here, at_end=True)
         config = self._nodes[here].config
         asked = config is not None and config.OWNS and path[3] in config.CONDITIONS
-        if on_edge and step == here:
-            return True
-        return self._structure.may_precede(step, here, at_end=on_edge or asked)
+        return self._structure.may_precede(step, here, at_end=asked)
 
     def _has_item(self, path: Path, here: str | None) -> bool:
         config = None if here is None else self._nodes[here].config

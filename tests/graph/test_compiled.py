@@ -197,6 +197,9 @@ def test_several_threads_may_compile_the_same_document() -> None:
         {**FULL, "edges": [{"from": "nowhere", "to": "done"}]},
         document([action(), action()]),
         document([node("parallel", {})]),
+        document([node("parallel", {"branches": {"a": "nowhere"}})]),
+        document([node("parallel", {"branches": {"a": "act", "b": "act"}}), action()]),
+        document([node("approval", {})]),
         document([node("set", {"values": {"a": "${ 1 + }"}})]),
         document([{**action(), "config": {"action": "a", "input": {"x": float("nan")}}}]),
         document([action()], [{"from": "act", "to": "act", "when": {"all": []}}]),
@@ -216,3 +219,86 @@ def test_what_a_stricter_validation_would_refuse_still_runs() -> None:
     )
 
     assert compile_graph(odd).nodes["act"].choose("x", {}) == Choice(1, "it", "outcome")
+
+
+STRUCTURED = document(
+    [
+        node("parallel", {"branches": {"x": "each", "y": "again"}}, "par"),
+        node("for_each", {"items": "${ trigger.rows }", "body": "start"}, "each"),
+        node(
+            "start_workflow",
+            {
+                "workflow": "child",
+                "items": "${ item.parts }",
+                "input": {"part": "${ item.id }", "of": "${ state.order }"},
+                "timeout": "${ trigger.patience }",
+            },
+            "start",
+        ),
+        node("repeat", {"body": "try", "while": "steps.try.output > state.limit"}, "again"),
+        action("try"),
+        node(
+            "wait",
+            {"signals": ["a", "b"], "correlation": "${ trigger.id }", "condition": "event.ok"},
+            "last",
+        ),
+    ],
+    [{"from": "par", "to": "last"}],
+)
+
+
+def test_a_node_that_owns_others_has_its_bodies_and_they_have_their_owner() -> None:
+    graph = compile_graph(STRUCTURED)
+
+    assert graph.nodes["par"].bodies == {"x": "each", "y": "again"}
+    assert graph.nodes["each"].bodies == {"body": "start"}
+    assert graph.nodes["again"].bodies == {"body": "try"}
+    assert graph.nodes["try"].bodies == {}
+    assert graph.owner_of == {"each": "par", "again": "par", "start": "each", "try": "again"}
+
+
+def test_what_is_rendered_for_each_item_is_apart_from_what_is_rendered_once() -> None:
+    start = compile_graph(STRUCTURED).nodes["start"]
+    names = {"item": {"parts": [1]}, "state": {"order": 7}, "trigger": {"patience": "PT1H"}}
+
+    assert start.template.render(names) == {"items": [1], "timeout": "PT1H"}
+    assert start.item_template is not None
+    assert start.item_template.render({**names, "item": {"id": 2}}) == {
+        "input": {"part": 2, "of": 7}
+    }
+    assert start.refs.names == {"item", "state", "trigger"}
+
+
+def test_without_items_everything_is_rendered_once() -> None:
+    config = {"workflow": "child", "input": {"a": "${ trigger.a }"}}
+    start = compile_graph(document([node("start_workflow", config)])).nodes["it"]
+
+    assert start.item_template is None
+    assert start.template.render({"trigger": {"a": 1}}) == {"input": {"a": 1}}
+
+
+def test_the_item_of_an_input_is_no_name_to_provide() -> None:
+    config = {"workflow": "child", "items": "${ trigger.rows }", "input": {"a": "${ item }"}}
+    start = compile_graph(document([node("start_workflow", config)])).nodes["it"]
+
+    assert start.refs.names == {"trigger"}
+
+
+def test_the_condition_of_a_repeat_reads_the_steps_of_its_body_and_no_event() -> None:
+    again = compile_graph(STRUCTURED).nodes["again"]
+
+    assert again.condition is not None
+    assert again.condition.test({"steps": {"try": {"output": 3}}, "state": {"limit": 2}})
+    assert again.refs.names == {"steps", "state"}
+    assert again.refs.steps == frozenset({"try"})
+    with pytest.raises(InvalidDocument):
+        compile_graph(document([node("repeat", {"body": "act", "until": "event.x"}), action()]))
+
+
+def test_a_correlation_is_rendered_when_the_wait_begins() -> None:
+    last = compile_graph(STRUCTURED).nodes["last"]
+
+    assert last.template.render({"trigger": {"id": "k"}}) == {"correlation": "k"}
+    assert last.condition is not None
+    assert last.condition.test({"event": {"ok": True}})
+    assert last.refs.names == {"trigger"}

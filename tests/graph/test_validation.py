@@ -11,7 +11,7 @@ from adapter.graph.findings import CODES
 from adapter.graph.validation import validate
 from adapter.settings import Limits
 from tests.graph.documents import action, document, findings, node, told
-from tests.graph.wrong_documents import GOOD, WRONG, A, B, between, with_values
+from tests.graph.wrong_documents import GOOD, WRONG, A, B, between, repeat, with_values
 
 PAGE = (Path(__file__).parents[2] / "docs" / "graph-format.md").read_text(encoding="utf-8")
 
@@ -115,12 +115,12 @@ def test_actions_are_checked_where_the_registered_ones_are_known() -> None:
 
 
 def test_limits_are_those_of_the_settings() -> None:
-    document_of_own = document([action()], settings={"limits": {"max_steps": 50}})
-
-    assert findings(document_of_own, limits=Limits(max_steps=50)) == set()
-    assert findings(document_of_own, limits=Limits(max_steps=49)) == {
-        ("limit_too_high", "/settings/limits/max_steps")
-    }
+    for name in ("max_steps", "max_items", "max_depth", "max_started"):
+        own = document([action()], settings={"limits": {name: 50}})
+        assert findings(own, limits=Limits.model_validate({name: 50})) == set()
+        assert findings(own, limits=Limits.model_validate({name: 49})) == {
+            ("limit_too_high", f"/settings/limits/{name}")
+        }
     assert findings(with_values(a="x" * 2000), limits=Limits(max_graph_bytes=1024)) == {
         ("document_too_large", "")
     }
@@ -144,12 +144,26 @@ def test_limits_are_those_of_the_settings() -> None:
         # a wait with both times, and one for a time alone
         document([node("wait", {"event": "e", "timeout": "PT1S", "until": "${ trigger.at }"})]),
         document([node("wait", {"timeout": "PT1S"})]),
+        # a loop in which something waits
+        document(
+            [node("delay", {"for": "PT1S"})], [{"from": "it", "to": "it", "when": "trigger.x"}]
+        ),
         # null where a field may be left out
         document([action(retry=None, timeout=None, escalations=None, compensate=None)]),
     ],
 )
 def test_what_is_right_is_left_alone(value: Any) -> None:
     assert validate(value) == []
+
+
+def test_the_iterations_of_a_repeat_are_no_loop_but_edges_inside_its_body_are() -> None:
+    again = {"from": "c", "to": "a", "when": "trigger.x"}
+    body = [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}]
+
+    assert findings(repeat({"while": "trigger.x"}, *body)) == set()
+    assert findings(repeat({"while": "trigger.x"}, *body, again)) == {
+        ("unbounded_loop", "/nodes/2")
+    }
 
 
 def test_a_loop_of_decisions_cannot_end_even_inside_a_larger_loop() -> None:
