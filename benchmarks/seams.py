@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import adapter.execution.turn as turn_module
+import adapter.execution.instance as instance_module
 import temporal_workflows.activities as activities_module
 from adapter.execution.calls import Calls
 from adapter.execution.graphs import Graphs
@@ -113,8 +113,8 @@ def measured(ledger: Ledger) -> Iterator[None]:
         around(Appender, "append", functools.partial(_appends, ledger))
         around(HandlerRunner, "submit", functools.partial(_submits, ledger))
         around(Calls, "results", functools.partial(_results, ledger))
-        around(turn_module, "decide", functools.partial(_plain, ledger, DECIDE))
-        around(turn_module, "project", functools.partial(_plain, ledger, PROJECT))
+        around(instance_module, "decide", functools.partial(_plain, ledger, DECIDE))
+        around(instance_module, "project", functools.partial(_plain, ledger, PROJECT))
         around(Held, "acquire", functools.partial(_awaited, ledger, CONNECTION))
         around(Loader, "load", functools.partial(_awaited, ledger, LOAD))
         for owner, name in (
@@ -155,11 +155,11 @@ def _awaited(ledger: Ledger, part: str, original: Callable[..., Any]) -> Callabl
 
 
 def _turns(ledger: Ledger, original: Callable[..., Any]) -> Callable[..., Any]:
-    async def timed(deps: Any, ulid: str, *args: Any) -> Any:
+    async def timed(deps: Any, ulid: str, *args: Any, **kwargs: Any) -> Any:
         _ULID.set(ulid)
         began = clock()
         try:
-            return await original(deps, ulid, *args)
+            return await original(deps, ulid, *args, **kwargs)
         finally:
             ledger.lives[ulid].turns.append((began, clock()))
 

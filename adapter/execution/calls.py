@@ -11,7 +11,7 @@ from adapter.execution.runner import Call
 from adapter.interpreter.events import Failure, Finished
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from adapter.execution.deps import TurnDeps
     from adapter.graph.compiled import CompiledNode
@@ -116,11 +116,16 @@ class Calls:
             timer.cancel()
             self._waiter = None
 
+    def keep_only(self, steps: Container[Key]) -> None:
+        """Stops the handlers of steps that are not open any more; their reports are not heard."""
+        for key in [key for key in self._running if key not in steps]:
+            self._deps.runner.cancel(self._running.pop(key))
+
     def close(self) -> None:
-        """Drops what is still under way; its reports are not heard any more."""
+        """Stops what is still under way; its reports are not heard any more."""
         self._closed = True
         for call in self._running.values():
-            call.ended = True
+            self._deps.runner.cancel(call)
 
     def _report(self, finished: Finished) -> None:
         """Called on the handler's thread."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,8 @@ class ActionContext:
 
     Attributes:
         logger: Logs with the instance's ulid, node and attempt attached.
+        cancelled: Set when the result is not wanted any more; a plain handler that takes long
+            looks at it, an async one is cancelled.
     """
 
     instance: InstanceInfo
@@ -78,6 +81,7 @@ class ActionContext:
     actor: Actor
     subject: Reference | None
     logger: logging.LoggerAdapter[logging.Logger]
+    cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
 
 
 _LOGGER = logging.getLogger("almanac.action")

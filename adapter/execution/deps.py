@@ -10,6 +10,7 @@ from adapter.execution.graphs import Graphs
 from adapter.interpreter.env import Policy
 from adapter.records.append import Appender
 from adapter.records.keys import Keys, keys_for
+from adapter.records.leases import Leases
 from adapter.records.load import Loader
 from adapter.records.look import Looker
 from adapter.records.workers import Workers
@@ -42,6 +43,7 @@ class TurnDeps:
     looker: Looker
     appender: Appender
     workers: Workers
+    leases: Leases
     graphs: Graphs
     step_keys: Keys
     wait_keys: Keys
@@ -70,6 +72,7 @@ def turn_deps(
         looker=Looker(settings),
         appender=Appender(settings),
         workers=Workers(settings),
+        leases=Leases(settings),
         graphs=Graphs(settings),
         step_keys=keys_for(settings, "step_runs"),
         wait_keys=keys_for(settings, "waits"),

@@ -122,6 +122,21 @@ class HandlerRunner:
             raise RuntimeError("the handler runner is not started")
         self._loop.call_soon_threadsafe(self._begin, self._loop, call)
 
+    def cancel(self, call: Call) -> None:
+        """Asks a handler to stop, and hears nothing of it any more.
+
+        An async one is cancelled where it awaits; a plain one sees ``ctx.cancelled``.
+        """
+        call.ended = True
+        call.context.cancelled.set()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._cancel, call)
+
+    def _cancel(self, call: Call) -> None:
+        for task, running in self._running.items():
+            if running is call:
+                task.cancel()
+
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         while self._loop is loop:

@@ -8,47 +8,45 @@ passes through the append, which takes only what was decided on the latest entry
 
 from __future__ import annotations
 
-import random
 import time
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from adapter.execution.cache import Folded
 from adapter.execution.calls import Calls
 from adapter.execution.held import Held
+from adapter.execution.instance import Instance, Superseded
 from adapter.execution.looking import Looking
 from adapter.interpreter import entries as kinds
-from adapter.interpreter.apply import fold
-from adapter.interpreter.decide import Decision, decide
-from adapter.interpreter.entries import Entry
-from adapter.interpreter.env import Bounds, Env
-from adapter.interpreter.events import Arrived, Event, Finished, TakeOver, Tick
-from adapter.interpreter.projection import project
-from adapter.interpreter.snapshots import as_json
-from adapter.interpreter.state import Key, State
-from adapter.records.keys import KeysSpent
+from adapter.interpreter.events import Arrived, Event, TakeOver, Tick
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
     from adapter.execution.deps import TurnDeps
-    from adapter.graph.compiled import Graph
-    from adapter.interpreter.needs import Needs
-    from adapter.records.load import Loaded
-    from adapter.settings import Settings
-
-SNAPSHOT_EVERY = 1_000
-"""Entries between two snapshots in the journal."""
-
-KEYS_AHEAD = 100
-"""Ids that a decision usually can draw without asking for more."""
+    from adapter.interpreter.entries import Entry
+    from adapter.interpreter.state import State, Step
 
 SOON = 0.02
 """Seconds a turn waits for its handlers before it lends its connection to other turns."""
 
+LOOK_AGAIN = 0.5
+"""Seconds between two looks for commands while handlers take their time."""
+
 MIN_DELAY = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A step that an activity is to run.
+
+    Attributes:
+        step: The step run.
+        queue: Its task queue, "" for the default one.
+    """
+
+    step: str
+    queue: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +61,7 @@ class TurnResult:
         delay: Seconds to the next thing that falls due; None when only an event can go on.
         progressed: Whether the turn wrote anything.
         stuck: Work is due that this turn could not do; another one at once would not help.
+        queued: All steps that activities are to run, or are running.
     """
 
     status: str
@@ -72,19 +71,23 @@ class TurnResult:
     delay: float | None
     progressed: bool
     stuck: bool = False
+    queued: tuple[Queued, ...] = ()
 
 
-class Superseded(Exception):
-    """Another turn's entry refused this one."""
-
-
-async def take_turn(deps: TurnDeps, ulid: str, stopping: asyncio.Event | None = None) -> TurnResult:
+async def take_turn(
+    deps: TurnDeps,
+    ulid: str,
+    stopping: asyncio.Event | None = None,
+    *,
+    activities: bool = False,
+) -> TurnResult:
     """Takes one turn of an instance.
 
     Args:
         deps: The process's connections, handlers and caches.
         ulid: The instance.
         stopping: When set, no further step is begun and the turn returns at the next boundary.
+        activities: Whether the caller sees to it that queued steps are run; else all are inline.
 
     Raises:
         NotFound: No such instance.
@@ -93,7 +96,7 @@ async def take_turn(deps: TurnDeps, ulid: str, stopping: asyncio.Event | None = 
             be repeated.
     """
     async with Held(deps.pool) as held:
-        turn = _Turn(deps, ulid, held, stopping)
+        turn = _Turn(deps, ulid, held, stopping, activities=activities)
         try:
             return await turn.run()
         finally:
@@ -107,30 +110,25 @@ class _Turn:
         ulid: str,
         held: Held,
         stopping: asyncio.Event | None,
+        *,
+        activities: bool,
     ) -> None:
         self.deps = deps
-        self.ulid = ulid
         self.held = held
         self.stopping = stopping
-        self.writer = deps.new_token()
         self.began = time.monotonic()
-        self.folded: Folded = deps.cache.take(ulid)
-        self.calls = Calls(deps, self.writer)
+        writer = deps.new_token()
+        self.instance = Instance(deps, ulid, writer, deps.cache.take(ulid), activities=activities)
+        self.calls = Calls(deps, writer)
         self.progressed = False
-        self.inputs: dict[Key, Any] = {}
-        self.payloads: dict[Key, Any] = {}
-        self.loaded: Loaded
-        self.graph: Graph
-        self.bounds: Bounds
-        self.clock: tuple[datetime, float]
 
     @property
     def state(self) -> State:
-        return self.folded.state
+        return self.instance.state
 
     async def run(self) -> TurnResult:
-        inbox = await self._load()
-        events: list[Event] = [*inbox, TakeOver(await self._gone()), Tick()]
+        inbox = await self.instance.load(self.held.connection)
+        events: list[Event] = [*inbox, await self._take_over(), Tick()]
         await self._look()
         try:
             await self._go_on(events)
@@ -138,7 +136,7 @@ class _Turn:
             return TurnResult(
                 self.state.status, self.state.current, False, True, MIN_DELAY, self.progressed
             )
-        self.deps.cache.put(self.ulid, self.folded)
+        self.deps.cache.put(self.instance.ulid, self.instance.folded)
         return self._result()
 
     async def _go_on(self, events: list[Event]) -> None:
@@ -146,24 +144,32 @@ class _Turn:
             wrote, more = await self._advance(events)
             events = []
             if more:
-                events += await self._load(again=True)
+                events += await self._load_again()
             found = await self._look() or (not events and await self._look_further())
             if not events and not found and self.calls:
                 events += await self._results()
             if not events and not found and not (wrote and self._may_go_on()):
                 return
-            if self._has_pending():
+            if self._has_pending() or self._commands(events):
                 events.append(Tick())
 
-    async def _results(self) -> list[Finished]:
-        """Waits for handlers; one that takes its time does not keep a connection from others."""
-        results = await self.calls.results(SOON)
-        if not results:
+    async def _load_again(self) -> list[Arrived]:
+        return await self.instance.load(self.held.connection, alone=True)
+
+    async def _results(self) -> list[Event]:
+        """Waits for handlers; one that takes its time keeps neither a connection nor a command."""
+        events: list[Event] = [*await self.calls.results(SOON)]
+        while not events and self.calls:
             await self.held.release()
-            while not results:
-                results = await self.calls.results()
+            events += await self.calls.results(LOOK_AGAIN)
             await self.held.acquire()
-        return results
+            if not events:
+                events += await self._load_again()
+        return events
+
+    @staticmethod
+    def _commands(events: Sequence[Event]) -> bool:
+        return any(isinstance(event, Arrived) for event in events)
 
     def _has_pending(self) -> bool:
         """Whether a tick could lead to anything: a wait or a step that nobody runs is open."""
@@ -175,18 +181,21 @@ class _Turn:
         """Whether a scheduled step is left that this turn may still begin."""
         if self.state.ended or self.state.paused or not self._may_begin():
             return False
-        now = self._now()
+        now = self.instance.now()
         return any(
             (
                 step.status == "scheduled"
                 or (step.status == "retrying" and step.due_at is not None and step.due_at <= now)
             )
-            and self._can_run(step.node)
+            and self._can_run(step)
             for step in self.state.steps.values()
         )
 
-    def _can_run(self, node: str) -> bool:
-        action = getattr(self.graph.nodes[node].config, "action", None)
+    def _can_run(self, step: Step) -> bool:
+        if step.queue is not None:
+            return False
+        config = self.instance.graph.nodes[step.node].config
+        action = getattr(config, "action", None)
         return action is None or action in self.deps.registry
 
     def _may_begin(self) -> bool:
@@ -197,41 +206,18 @@ class _Turn:
         stretch = self.deps.settings.worker.stretch.total_seconds()
         return not self.progressed or time.monotonic() - self.began < stretch
 
-    async def _load(self, *, again: bool = False) -> list[Arrived]:
-        loaded = await self.deps.loader.load(
-            self.held.connection, self.ulid, self.state.seq, self.folded.writer
-        )
-        if again and loaded.entries:
-            raise Superseded
-        if loaded.since != self.state.seq:
-            self.folded = Folded(State(seq=loaded.since))
-        for seq, entry in enumerate(loaded.entries, start=loaded.since + 1):
-            if entry.kind == kinds.SNAPSHOT:
-                self.folded.snapshot_seq = seq
-        self.folded.state = fold(loaded.entries, self.folded.state)
-        self.folded.writer = loaded.writer
-        if any(arrived.kind == "event" for arrived in loaded.inbox):
-            self.folded.looked.clear()
-        self.loaded = loaded
-        self.clock = (loaded.now, time.monotonic())
-        self.graph = await self.deps.graphs.get(self.held.connection, loaded.version)
-        self.bounds = bounds_of(self.deps.settings, self.graph)
-        return loaded.inbox
-
-    def _now(self) -> datetime:
-        at, since = self.clock
-        return at + timedelta(seconds=time.monotonic() - since)
-
-    async def _gone(self) -> frozenset[str]:
-        """Workers of open foreign attempts whose heartbeat has a gap."""
-        workers = {
-            step.worker
-            for step in self.state.steps.values()
-            if step.status == "running" and step.worker is not None
-        }
-        if not workers:
-            return frozenset()
-        return await self.deps.workers.gone(self.held.connection, workers)
+    async def _take_over(self) -> TakeOver:
+        """What is known of those who run what others have begun."""
+        running = [step for step in self.state.steps.values() if step.status == "running"]
+        workers = {step.worker for step in running if step.queue is None and step.worker}
+        leased = {step.id for step in running if step.queue is not None}
+        gone: frozenset[str] = frozenset()
+        if workers:
+            gone = await self.deps.workers.gone(self.held.connection, workers)
+        expired = frozenset(leased)
+        if leased:
+            expired = await self.deps.leases.expired(self.held.connection, frozenset(leased))
+        return TakeOver(gone, expired)
 
     async def _look(self) -> bool:
         """Looks for stored events for waits that are new; True when something was found."""
@@ -242,100 +228,26 @@ class _Turn:
         return await self._looking().further(self.held.connection)
 
     def _looking(self) -> Looking:
-        return Looking(self.deps.looker, self.folded, self.loaded.owner_scope)
+        instance = self.instance
+        return Looking(self.deps.looker, instance.folded, instance.loaded.owner_scope)
 
     async def _advance(self, events: Sequence[Event]) -> tuple[bool, bool]:
         """Decides on the events, appends, begins handlers.
 
+        Commands that came together are all applied before anything begins.
+
         Returns:
             Whether anything was written, and whether unapplied inbox rows are left.
         """
-        before = self.state
-        state = before
-        entries: list[Entry] = []
-        env = await self._env(KEYS_AHEAD)
-        for event in events:
-            decision, env = await self._decide(state, event, env)
-            entries += decision.entries
-            state = decision.state
-            self._keep_outputs(decision.entries)
+        together = sum(isinstance(event, Arrived) for event in events) > 1
+        begin = self._may_begin() and not together
+        entries, more = await self.instance.advance(self.held.connection, events, begin=begin)
         if not entries:
             return False, False
-        if state.seq - self.folded.snapshot_seq >= SNAPSHOT_EVERY:
-            snapshot = Entry(kinds.SNAPSHOT, data=as_json(state))
-            entries.append(snapshot)
-            state = fold([snapshot], state)
-            self.folded.snapshot_seq = state.seq
-        changes = project(before, entries, state, ulid=self.ulid, writer=self.writer)
-        appended = await self.deps.appender.append(
-            self.held.connection,
-            instance=self.loaded.id,
-            expected_seq=before.seq,
-            entries=entries,
-            changes=changes,
-            writer=self.writer,
-        )
-        if appended is None:
-            raise Superseded
         self.progressed = True
-        self.folded.state, self.folded.writer = state, self.writer
-        self.clock = (appended.at, time.monotonic())
         self._begin_handlers(entries)
-        return True, appended.more
-
-    async def _decide(self, state: State, event: Event, env: Env) -> tuple[Decision, Env]:
-        """Asks the decider, and fetches what it lacks until it can answer."""
-        count = KEYS_AHEAD
-        while True:
-            try:
-                decision = decide(self.graph, state, event, env)
-            except KeysSpent:
-                count *= 2
-                env = await self._env(count, state.newest_id)
-                continue
-            if decision.complete:
-                return decision, env
-            await self._fetch(decision.needs)
-            env = await self._env(count, state.newest_id)
-
-    async def _env(self, count: int, newest: Key | None = None) -> Env:
-        """What the decider may know, with at least ``count`` ids to draw from."""
-        newest = self.state.newest_id if newest is None else newest
-        step_id = await self.deps.step_keys.reserve(self.held.connection, count, after=newest)
-        wait_id = await self.deps.wait_keys.reserve(self.held.connection, count)
-        return Env(
-            facts=self.loaded.facts,
-            now=self._now(),
-            writer=self.writer,
-            worker=self.deps.worker,
-            step_id=step_id,
-            wait_id=wait_id,
-            begin=self._may_begin(),
-            bounds=self.bounds,
-            policies=self.deps.policies,
-            outputs=self.folded.outputs,
-            inputs=self.inputs,
-            payloads=self.payloads,
-            stored=self.folded.stored_for,
-            random=random.random(),
-        )
-
-    async def _fetch(self, needs: Needs) -> None:
-        loader, connection = self.deps.loader, self.held.connection
-        if needs.outputs:
-            self.folded.outputs |= await loader.outputs(connection, needs.outputs)
-        if needs.inputs:
-            self.inputs |= await loader.inputs(connection, needs.inputs)
-        if needs.payloads:
-            self.payloads |= await loader.payloads(connection, needs.payloads)
-
-    def _keep_outputs(self, entries: Sequence[Entry]) -> None:
-        """Has outputs at hand for the decisions that follow, which come before they are written."""
-        for entry in entries:
-            if entry.step is not None and "output" in entry.row:
-                self.folded.outputs[entry.step] = entry.row["output"]
-            if entry.step is not None and entry.kind == kinds.SCOPE_OPENED:
-                self.inputs[entry.step] = entry.data.get("config")
+        self.calls.keep_only(self.state.steps)
+        return True, more
 
     def _begin_handlers(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -343,39 +255,39 @@ class _Turn:
                 continue
             if entry.kind == kinds.STEP_STARTED and entry.step in self.state.steps:
                 step = self.state.steps[entry.step]
-                node = self.graph.nodes[step.node]
-                self.calls.begin(step, node, entry.row["call"], self.loaded)
+                node = self.instance.graph.nodes[step.node]
+                self.calls.begin(step, node, entry.row["call"], self.instance.loaded)
 
     def _result(self) -> TurnResult:
         state = self.state
-        now = self._now()
-        scheduled = [s for s in state.steps.values() if s.status == "scheduled"]
-        runnable = any(self._can_run(step.node) for step in scheduled)
+        if state.paused or state.ended:
+            return TurnResult(
+                state.status, state.current, state.ended, False, None, self.progressed
+            )
+        now = self.instance.now()
+        steps = state.steps.values()
+        scheduled = [s for s in steps if s.status == "scheduled" and s.queue is None]
+        runnable = any(self._can_run(step) for step in scheduled)
         dues = [wait.due_at for wait in state.waits.values() if wait.due_at is not None]
-        dues += [step.due_at for step in state.steps.values() if step.due_at is not None]
-        if state.paused:
-            return TurnResult(state.status, state.current, False, False, None, self.progressed)
+        dues += [
+            step.due_at
+            for step in steps
+            if step.due_at is not None and (step.queue is None or step.due_at > now)
+        ]
         overdue = bool(dues) and min(dues) <= now
         delay = max((min(dues) - now).total_seconds(), MIN_DELAY) if dues else None
         blocked = bool(scheduled) and not runnable
         return TurnResult(
             status=state.status,
             node=state.current,
-            ended=state.ended,
-            more=runnable and not state.ended,
-            delay=None if state.ended else delay,
+            ended=False,
+            more=runnable,
+            delay=delay,
             progressed=self.progressed,
-            stuck=not state.ended and (blocked or (not self.progressed and (overdue or runnable))),
+            stuck=blocked or (not self.progressed and (overdue or runnable)),
+            queued=tuple(
+                Queued(str(step.id), step.queue)
+                for step in steps
+                if step.queue is not None and (step.due_at is None or step.due_at <= now)
+            ),
         )
-
-
-def bounds_of(settings: Settings, graph: Graph) -> Bounds:
-    """The limits of an instance: the settings', lowered by its graph."""
-    limits = settings.limits
-    own = graph.settings.limits.max_steps
-    return Bounds(
-        max_steps=min(own or limits.max_steps, limits.max_steps),
-        max_state_bytes=limits.max_state_bytes,
-        max_output_bytes=limits.max_output_bytes,
-        input_bytes=settings.steps_input.max_bytes,
-    )

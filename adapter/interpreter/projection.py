@@ -258,7 +258,7 @@ def _closed(entry: Entry) -> dict[str, Any]:
             if row.get(column) is not None:
                 columns[column] = row[column]
     if data.get("final") or entry.kind == kinds.SCOPE_CLOSED:
-        columns["outcome"] = data["outcome"]
+        columns["outcome"] = data.get("outcome", kinds.FAILURE)
     return {**columns, "finished_at": AT}
 
 

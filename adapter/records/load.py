@@ -53,6 +53,7 @@ class Loaded:
         inbox: Unapplied inbox rows by id, at most ``MAX_INBOX``.
         now: The database's clock.
         writer: Who wrote the last entry; None when there is none.
+        writers: Who wrote ``entries``.
     """
 
     id: Key
@@ -67,6 +68,11 @@ class Loaded:
     actor: Mapping[str, Any]
     now: datetime
     writer: str | None
+    writers: frozenset[str] = frozenset()
+
+    def others(self, writer: str) -> bool:
+        """Whether anybody but ``writer`` has written one of the entries."""
+        return not self.writers <= {writer}
 
 
 class Loader:
@@ -147,6 +153,7 @@ class Loader:
             actor=instance["actor"],
             now=head["at"],
             writer=newest,
+            writers=frozenset(row["writer"] for row in journal),
         )
 
     def _arrived(self, rows: Iterable[Any]) -> list[Arrived]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from adapter.execution import turn
+from adapter.execution import instance
 from adapter.execution.turn import take_turn
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.apply import fold
@@ -289,8 +289,8 @@ async def _write_newer(runtime: Runtime, ulid: str, kind: str, interpreter: int)
 async def test_b20a_a_snapshot_stands_in_for_all_entries_before_it(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert turn.SNAPSHOT_EVERY == 1_000
-    monkeypatch.setattr(turn, "SNAPSHOT_EVERY", 50)
+    assert instance.SNAPSHOT_EVERY == 1_000
+    monkeypatch.setattr(instance, "SNAPSHOT_EVERY", 50)
     echo(runtime, "test.last")
     ulid = await runtime.begun(counting(150))
 
@@ -317,7 +317,7 @@ async def test_b20a_turns_of_fresh_processes_go_on_from_snapshots_as_one_process
     plain, snapped = await runtime.start(version), await runtime.start(version)
     await runtime.finish(runtime.process(), plain)
 
-    monkeypatch.setattr(turn, "SNAPSHOT_EVERY", 30)
+    monkeypatch.setattr(instance, "SNAPSHOT_EVERY", 30)
     result = await take_turn(runtime.process(stretch=STEP_BY_STEP), snapped)
     while result.more:
         result = await take_turn(runtime.process(stretch=STEP_BY_STEP), snapped)

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from adapter.execution.turn import SNAPSHOT_EVERY, take_turn
+from adapter.execution.instance import SNAPSHOT_EVERY
+from adapter.execution.turn import take_turn
 from adapter.interpreter.draft import MAX_PASSES
 from adapter.settings import Limits
 from tests.execution.runtime import action, graph

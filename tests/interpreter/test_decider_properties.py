@@ -25,8 +25,8 @@ def answer(world: World, state: State, event: Event) -> Decision:
         if decision.complete:
             break
         assert decision.entries == ()
-        world.outputs |= dict.fromkeys(decision.outputs)
-        world.inputs |= {key: {} for key in decision.inputs}
+        world.outputs |= dict.fromkeys(decision.needs.outputs)
+        world.inputs |= {key: {} for key in decision.needs.inputs}
     assert decision.complete
     for entry in decision.entries:
         if entry.step is not None and "output" in entry.row:

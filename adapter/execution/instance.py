@@ -1,0 +1,240 @@
+"""One instance as one writer sees it: loaded, decided on, appended to.
+
+Whoever moves an instance does it through here: a turn, the activity of a queued step, the end of a
+transactional handler. Each has a token of its own, and the append takes only what was decided on
+the latest entry.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from adapter.execution.cache import Folded
+from adapter.interpreter import entries as kinds
+from adapter.interpreter.apply import fold
+from adapter.interpreter.decide import Decision, decide
+from adapter.interpreter.entries import Entry
+from adapter.interpreter.env import Bounds, Env
+from adapter.interpreter.projection import project
+from adapter.interpreter.snapshots import as_json
+from adapter.interpreter.state import Key, State
+from adapter.records.keys import KeysSpent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adapter.execution.deps import TurnDeps
+    from adapter.graph.compiled import Graph
+    from adapter.interpreter.events import Arrived, Event
+    from adapter.interpreter.needs import Needs
+    from adapter.records.connection import Connection
+    from adapter.records.load import Loaded
+    from adapter.settings import Settings
+
+SNAPSHOT_EVERY = 1_000
+"""Entries between two snapshots in the journal."""
+
+KEYS_AHEAD = 100
+"""Ids that a decision usually can draw without asking for more."""
+
+
+class Superseded(Exception):
+    """Another writer's entry refused this one."""
+
+
+class Instance:
+    """What one writer knows of an instance, and what it may add to it.
+
+    Args:
+        deps: The process's connections, handlers and caches.
+        ulid: The instance.
+        writer: The token of whoever writes: it stands in the journal beside each entry.
+        folded: What the process knows already.
+        activities: Whether activities run queued steps.
+    """
+
+    def __init__(
+        self, deps: TurnDeps, ulid: str, writer: str, folded: Folded, *, activities: bool = False
+    ) -> None:
+        self.deps = deps
+        self.ulid = ulid
+        self.writer = writer
+        self.folded = folded
+        self.activities = activities
+        self.inputs: dict[Key, Any] = {}
+        self.payloads: dict[Key, Any] = {}
+        self.loaded: Loaded
+        self.graph: Graph
+        self.bounds: Bounds
+        self._clock: tuple[datetime, float]
+
+    @property
+    def state(self) -> State:
+        """Where the instance stands, as far as this writer knows."""
+        return self.folded.state
+
+    def now(self) -> datetime:
+        """The database's clock, as it went on since it was last read."""
+        at, since = self._clock
+        return at + timedelta(seconds=time.monotonic() - since)
+
+    async def load(self, connection: Connection, *, alone: bool = False) -> list[Arrived]:
+        """Brings the state up to date.
+
+        Args:
+            connection: Outside a transaction.
+            alone: Whether entries of other writers end the work.
+
+        Returns:
+            The inbox rows that are to be applied.
+
+        Raises:
+            Superseded: Another writer has added something.
+        """
+        loaded = await self.deps.loader.load(
+            connection, self.ulid, self.state.seq, self.folded.writer
+        )
+        if alone and loaded.entries and loaded.others(self.writer):
+            raise Superseded
+        if loaded.since != self.state.seq:
+            self.folded = Folded(State(seq=loaded.since))
+        for seq, entry in enumerate(loaded.entries, start=loaded.since + 1):
+            if entry.kind == kinds.SNAPSHOT:
+                self.folded.snapshot_seq = seq
+        self.folded.state = fold(loaded.entries, self.folded.state)
+        self.folded.writer = loaded.writer
+        if any(arrived.kind == "event" for arrived in loaded.inbox):
+            self.folded.looked.clear()
+        self.loaded = loaded
+        self._clock = (loaded.now, time.monotonic())
+        self.graph = await self.deps.graphs.get(connection, loaded.version)
+        self.bounds = bounds_of(self.deps.settings, self.graph)
+        return loaded.inbox
+
+    async def advance(
+        self, connection: Connection, events: Sequence[Event], *, begin: bool
+    ) -> tuple[Sequence[Entry], bool]:
+        """Decides on events and appends what follows from them.
+
+        Args:
+            connection: Where the append is its own commit, or the last statement before one.
+            events: What has happened.
+            begin: Whether handlers may be begun.
+
+        Returns:
+            The entries appended, and whether unapplied inbox rows are left.
+
+        Raises:
+            Superseded: Another writer's entry came first.
+        """
+        before = self.state
+        state = before
+        entries: list[Entry] = []
+        env = await self._env(connection, KEYS_AHEAD, begin=begin)
+        for event in events:
+            decision, env = await self._decide(connection, state, event, env)
+            entries += decision.entries
+            state = decision.state
+            self._keep(decision.entries)
+        if not entries:
+            return (), False
+        if state.seq - self.folded.snapshot_seq >= SNAPSHOT_EVERY:
+            snapshot = Entry(kinds.SNAPSHOT, data=as_json(state))
+            entries.append(snapshot)
+            state = fold([snapshot], state)
+            self.folded.snapshot_seq = state.seq
+        changes = project(before, entries, state, ulid=self.ulid, writer=self.writer)
+        appended = await self.deps.appender.append(
+            connection,
+            instance=self.loaded.id,
+            expected_seq=before.seq,
+            entries=entries,
+            changes=changes,
+            writer=self.writer,
+        )
+        if appended is None:
+            raise Superseded
+        self.folded.state, self.folded.writer = state, self.writer
+        self._clock = (appended.at, time.monotonic())
+        return entries, appended.more
+
+    async def _decide(
+        self, connection: Connection, state: State, event: Event, env: Env
+    ) -> tuple[Decision, Env]:
+        """Asks the decider, and fetches what it lacks until it can answer."""
+        count = KEYS_AHEAD
+        while True:
+            try:
+                decision = decide(self.graph, state, event, env)
+            except KeysSpent:
+                count *= 2
+                env = await self._env(connection, count, state.newest_id, begin=env.begin)
+                continue
+            if decision.complete:
+                return decision, env
+            await self._fetch(connection, decision.needs)
+            env = await self._env(connection, count, state.newest_id, begin=env.begin)
+
+    async def _env(
+        self, connection: Connection, count: int, newest: Key | None = None, *, begin: bool
+    ) -> Env:
+        """What the decider may know, with at least ``count`` ids to draw from."""
+        newest = self.state.newest_id if newest is None else newest
+        step_id = await self.deps.step_keys.reserve(connection, count, after=newest)
+        wait_id = await self.deps.wait_keys.reserve(connection, count)
+        return Env(
+            facts=self.loaded.facts,
+            now=self.now(),
+            writer=self.writer,
+            worker=self.deps.worker,
+            step_id=step_id,
+            wait_id=wait_id,
+            begin=begin,
+            activities=self.activities,
+            bounds=self.bounds,
+            policies=self.deps.policies,
+            outputs=self.folded.outputs,
+            inputs=self.inputs,
+            payloads=self.payloads,
+            stored=self.folded.stored_for,
+            random=random.random(),
+        )
+
+    async def _fetch(self, connection: Connection, needs: Needs) -> None:
+        loader = self.deps.loader
+        if needs.outputs:
+            self.folded.outputs |= await loader.outputs(connection, needs.outputs)
+        if needs.inputs:
+            self.inputs |= await loader.inputs(connection, needs.inputs)
+        if needs.payloads:
+            self.payloads |= await loader.payloads(connection, needs.payloads)
+
+    def _keep(self, entries: Sequence[Entry]) -> None:
+        """Has values at hand for the decisions that follow, which come before they are written."""
+        for entry in entries:
+            if entry.step is not None and "output" in entry.row:
+                self.folded.outputs[entry.step] = entry.row["output"]
+            if entry.step is not None and "config" in entry.data:
+                self.inputs[entry.step] = entry.data["config"]
+
+
+def bounds_of(settings: Settings, graph: Graph) -> Bounds:
+    """The limits of an instance: the settings', lowered by its graph."""
+    limits, own = settings.limits, graph.settings.limits
+
+    def lower(name: str) -> int:
+        limit: int = getattr(limits, name)
+        return min(getattr(own, name, None) or limit, limit)
+
+    return Bounds(
+        max_steps=lower("max_steps"),
+        max_items=lower("max_items"),
+        max_depth=lower("max_depth"),
+        max_started=lower("max_started"),
+        max_state_bytes=limits.max_state_bytes,
+        max_output_bytes=limits.max_output_bytes,
+        input_bytes=settings.steps_input.max_bytes,
+    )
