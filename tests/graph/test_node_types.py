@@ -12,6 +12,7 @@ from adapter.graph.configs import NodeConfig
 from adapter.graph.nodes import NOT_SUPPORTED, node_types
 from adapter.graph.schema import schema_text
 from adapter.graph.validation import validate
+from adapter.interpreter.nodes import node_modules
 from tests.graph.documents import document, findings
 
 ROOT = Path(__file__).parents[2]
@@ -25,12 +26,14 @@ def example(node_type: str) -> Any:
 def test_the_node_types_are_these() -> None:
     flow = {"trigger", "decision", "set", "end", "parallel", "for_each", "repeat"}
     assert set(node_types()) == flow | {"action", "delay", "wait", "wait_for", "start_workflow"}
+    assert set(node_modules()) == set(node_types())
     assert not set(node_types()) & NOT_SUPPORTED
 
 
 @pytest.mark.parametrize("node_type", node_types())
-def test_every_node_type_has_a_model_a_section_and_an_example(node_type: str) -> None:
+def test_every_node_type_has_a_model_a_decider_a_section_and_an_example(node_type: str) -> None:
     assert issubclass(node_types()[node_type], NodeConfig)
+    assert node_type == node_modules()[node_type].TYPE
     assert f"\n### `{node_type}`\n" in PAGE
     assert node_type in {node["type"] for node in example(node_type)["nodes"]}
 

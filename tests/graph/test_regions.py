@@ -9,7 +9,7 @@ from adapter.graph.compiled import compile_graph
 from adapter.graph.regions import MAX_NESTED
 from adapter.graph.validation import validate
 from tests.graph.documents import action, document, findings, node
-from tests.graph.wrong_documents import for_each, nested, parallel, repeat
+from tests.graph.wrong_structures import for_each, nested, parallel, repeat
 
 READS_A = {"action": "x", "input": {"x": "${ steps.a.output }"}}
 READS_ITEM = {"action": "x", "input": {"x": "${ item }"}}

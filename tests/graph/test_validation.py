@@ -11,12 +11,14 @@ from adapter.graph.findings import CODES
 from adapter.graph.validation import validate
 from adapter.settings import Limits
 from tests.graph.documents import action, document, findings, node, told
-from tests.graph.wrong_documents import GOOD, WRONG, A, B, between, repeat, with_values
+from tests.graph.wrong_documents import GOOD, WRONG, A, B, between, with_values
+from tests.graph.wrong_structures import WRONG_STRUCTURES, repeat
 
+ALL = [*WRONG, *WRONG_STRUCTURES]
 PAGE = (Path(__file__).parents[2] / "docs" / "graph-format.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("code", "pointer", "value"), WRONG, ids=[f"{w[0]}{w[1]}" for w in WRONG])
+@pytest.mark.parametrize(("code", "pointer", "value"), ALL, ids=[f"{w[0]}{w[1]}" for w in ALL])
 def test_what_is_wrong_is_found_at_its_place(code: str, pointer: str, value: Any) -> None:
     found = validate(value)
 
@@ -29,7 +31,7 @@ def test_what_is_wrong_is_found_at_its_place(code: str, pointer: str, value: Any
 
 
 def test_every_code_has_a_test_and_a_row_in_the_table_of_codes() -> None:
-    tested = {code for code, _, _ in WRONG} | {"unknown_action"}
+    tested = {code for code, _, _ in ALL} | {"unknown_action"}
     rows = re.findall(r"^\| `(\w+)` \| (error|warning) \|", PAGE, re.MULTILINE)
 
     assert tested == set(CODES)
@@ -154,6 +156,44 @@ def test_limits_are_those_of_the_settings() -> None:
 )
 def test_what_is_right_is_left_alone(value: Any) -> None:
     assert validate(value) == []
+
+
+@pytest.mark.parametrize(
+    ("node_type", "config", "possible"),
+    [
+        ("parallel", {"branches": {"a": "c"}}, {"success", "failure"}),
+        ("for_each", {"items": [], "body": "c"}, {"success", "failure"}),
+        ("repeat", {"until": "true", "body": "c"}, {"success", "failure", "exhausted"}),
+        ("start_workflow", {"workflow": "w"}, {"success", "failure"}),
+        ("start_workflow", {"workflow": "w", "timeout": "P1D"}, {"success", "failure", "late"}),
+        ("wait_for", {"instances": "x"}, {"success", "failure"}),
+        (
+            "wait_for",
+            {"instances": "x", "until": "${ trigger.at }"},
+            {"success", "failure", "late"},
+        ),
+        ("wait", {"signal": "s"}, {"success"}),
+        ("wait", {"signals": ["s"], "timeout": "P1D"}, {"success", "late"}),
+        ("wait", {"signal": "s", "correlation": "${ trigger.x }"}, {"success", "failure"}),
+    ],
+)
+def test_edges_name_outcomes_that_the_node_can_have(
+    node_type: str, config: dict[str, Any], possible: set[str]
+) -> None:
+    outcomes = ["success", "failure", "exhausted", "late", "timed_out"]
+    if "late" in possible:
+        config = {**config, "outcome": "late"}
+    value = document(
+        [node(node_type, config), action("a"), action("c")],
+        [{"from": "it", "to": "a", "on": outcome} for outcome in outcomes],
+    )
+
+    refused = {pointer for code, pointer in findings(value) if code == "impossible_outcome"}
+    assert refused == {
+        f"/edges/{index}/on"
+        for index, outcome in enumerate(outcomes, start=1)
+        if outcome not in possible
+    }
 
 
 def test_the_iterations_of_a_repeat_are_no_loop_but_edges_inside_its_body_are() -> None:
