@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from adapter.graph.compiled import Graph, compile_graph
+from adapter.interpreter.children import Definition, Ended, EndedStatus
 from adapter.interpreter.env import Bounds, Env, Facts, Policy
 from adapter.interpreter.events import (
     Arrived,
@@ -154,6 +155,12 @@ class World:
     random: float = 0.0
     bounds: Bounds = field(default_factory=lambda: Bounds(max_steps=60))
     policies: dict[str, Policy] = field(default_factory=lambda: {"known": Policy()})
+    payloads: dict[Key, Any] = field(default_factory=dict)
+    ended: dict[str, Ended] = field(default_factory=dict)
+    definitions: dict[str, Definition | None] = field(
+        default_factory=lambda: {"other": Definition(1, 1, "system"), "nothing": None}
+    )
+    activities: bool = False
 
     @classmethod
     def of(cls, document: dict[str, Any], trigger: Any) -> World:
@@ -182,11 +189,24 @@ class World:
             inputs=self.inputs,
             stored=self.stored_for,
             random=self.random,
+            child_id=self.draw,
+            ulid=lambda: f"{self.draw():026}",
+            payloads=self.payloads,
+            ended=self.ended,
+            definitions=self.definitions,
+            activities=self.activities,
         )
 
     def stored_for(self, wait: Wait) -> list[StoredEvent]:
         match = dict(wait.match or {})
         return [e for e in self.stored if all(e.payload.get(k) == v for k, v in match.items())]
+
+    def signal(self, name: str, payload: Any, correlation: str | None = None) -> Arrived:
+        """An inbox row that brings a signal."""
+        row = {"name": name, "payload": payload, "correlation": correlation}
+        arrived = Arrived(self.draw(), "signal", row)
+        self.payloads[arrived.id] = row
+        return arrived
 
     def events(self, state: State, move: str, pick: int) -> list[Event]:
         """The events that a move of a random history stands for."""
@@ -205,14 +225,35 @@ class World:
             case "later":
                 self.now += timedelta(seconds=[0, 1, 5, 3_600, 10_000, 90_000][pick])
                 return [Tick()]
-            case "event":
-                payload = {"ok": pick % 2 == 0, "id": "plain"}
-                self.stored.append(StoredEvent(self.draw(), payload, self.now))
-                return [Arrived(self.draw(), "event", None, self.stored[-1].id), Tick()]
             case "take_over":
                 self.turn += 1
                 return [TakeOver(frozenset({self.worker} if pick % 2 else set())), Tick()]
             case "again":
                 return [Arrived(self.draw(), "start", {"snapshot": None})]
             case _:
-                return [Tick()]
+                return [*self.arrivals(state, move, pick), Tick()]
+
+    def arrivals(self, state: State, move: str, pick: int) -> list[Event]:
+        """Inbox rows that others have written."""
+        match move:
+            case "event":
+                payload = {"ok": pick % 2 == 0, "id": "plain"}
+                self.stored.append(StoredEvent(self.draw(), payload, self.now))
+                return [Arrived(self.draw(), "event", None, self.stored[-1].id)]
+            case "signal":
+                return [self.signal(["go", "stop"][pick % 2], {"n": pick}, f"c{pick}")]
+            case "child":
+                ulids = [u for wait in state.waits.values() for u in wait.instances]
+                return [self.end(ulids[pick % len(ulids)], pick < 4)] if ulids else []
+            case "cancel":
+                return [Arrived(self.draw(), move, {})] if pick == 0 else []
+            case "pause" | "resume" | "retry":
+                return [Arrived(self.draw(), move, {})]
+            case _:
+                return []
+
+    def end(self, ulid: str, well: bool) -> Arrived:
+        """Another instance ends, and tells of it."""
+        status: EndedStatus = "completed" if well else "failed"
+        self.ended[ulid] = Ended(ulid, status, {"n": 1}, 7, read=True)
+        return Arrived(self.draw(), "child", {"ulid": ulid})

@@ -33,6 +33,8 @@ def answer(world: World, state: State, event: Event) -> Decision:
             world.outputs[entry.step] = entry.row["output"]
         if entry.step is not None and "call" in entry.row:
             world.inputs[entry.step] = entry.row["call"]
+        if entry.step is not None and "config" in entry.data:
+            world.inputs[entry.step] = entry.data["config"]
     return decision
 
 
