@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from adapter.engine.protocol import Labels
 from adapter.errors import Unavailable
 from adapter.records.nudging import RELAY_CHANNEL, listen, tell_ended
 from adapter.records.relaying import Relaying
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from adapter.engine.protocol import Engine
+    from adapter.records.relaying import Claim
     from adapter.settings import Settings
 
 LOGGER = logging.getLogger("almanac.relay")
@@ -137,21 +139,21 @@ class Relay:
         """Starts executions for new instances; True when more may be waiting."""
         async with self._pool.acquire() as connection:
             claims = await self._relaying.claim_starts(connection, START_BATCH)
-        self.report.started += await self._each([c.ulid for c in claims], self._engine.start)
+        self.report.started += await self._each(claims, self._engine.start)
         return len(claims) == START_BATCH
 
     async def poke_batch(self) -> bool:
         """Pokes instances with new inbox rows; True when more may be waiting."""
         async with self._pool.acquire() as connection:
             claims = await self._relaying.claim_pokes(connection, POKE_BATCH)
-        self.report.poked += await self._each([c.ulid for c in claims], self._engine.poke)
+        self.report.poked += await self._each(claims, self._engine.poke)
         return len(claims) == POKE_BATCH
 
     async def again_batch(self) -> bool:
         """Pokes instances again whose last poke led to nothing."""
         async with self._pool.acquire() as connection:
             claims = await self._relaying.claim_again(connection, POKE_BATCH)
-        self.report.again += await self._each([c.ulid for c in claims], self._engine.poke)
+        self.report.again += await self._each(claims, self._engine.poke)
         return len(claims) == POKE_BATCH
 
     async def sweep_batch(self) -> bool:
@@ -160,9 +162,9 @@ class Relay:
         What stays overdue hides nothing: a full batch is followed by what comes after it.
         """
         async with self._pool.acquire() as connection:
-            ulids = await self._relaying.sweep(connection, POKE_BATCH, self._swept)
-        self.report.swept += await self._each(ulids, self._engine.poke)
-        self._swept = ulids[-1] if len(ulids) == POKE_BATCH else ""
+            claims = await self._relaying.sweep(connection, POKE_BATCH, self._swept)
+        self.report.swept += await self._each(claims, self._engine.poke)
+        self._swept = claims[-1].ulid if len(claims) == POKE_BATCH else ""
         return bool(self._swept)
 
     async def match_batch(self) -> bool:
@@ -182,7 +184,9 @@ class Relay:
                 await tell_ended(connection, ended)
         return bool(self._ended)
 
-    async def _each(self, ulids: Sequence[str], call: Callable[[str], Awaitable[None]]) -> int:
+    async def _each(
+        self, claims: Sequence[Claim], call: Callable[[str, Labels], Awaitable[None]]
+    ) -> int:
         """Calls the engine for each instance and returns how many it took.
 
         An instance that cannot be reached alone is poked again later. When none can be, the engine
@@ -191,24 +195,24 @@ class Relay:
         Raises:
             Unavailable: None could be reached.
         """
-        if not ulids:
+        if not claims:
             return 0
         slots = asyncio.Semaphore(AT_ONCE)
 
-        async def one(ulid: str) -> bool:
+        async def one(claim: Claim) -> bool:
             async with slots:
                 try:
-                    await call(ulid)
+                    await call(claim.ulid, Labels(claim.definition, claim.owner))
                 except Unavailable as error:
                     self._failed("engine", error)
                     return False
             return True
 
-        taken = sum(await asyncio.gather(*(one(ulid) for ulid in ulids)))
+        taken = sum(await asyncio.gather(*(one(claim) for claim in claims)))
         if not taken:
             async with self._pool.acquire() as connection:
-                await self._relaying.release(connection, ulids)
-            raise Unavailable(f"the engine took none of {len(ulids)} pokes; trying again")
+                await self._relaying.release(connection, [claim.ulid for claim in claims])
+            raise Unavailable(f"the engine took none of {len(claims)} pokes; trying again")
         return taken
 
     def _failed(self, lane: str, error: Exception) -> None:

@@ -20,6 +20,7 @@ from adapter.records.connecting import make_database
 from adapter.records.pooling import make_pool
 from adapter.services.matching import match_events
 from temporal_workflows.activities import TurnActivities
+from temporal_workflows.attributes import register_attributes
 from temporal_workflows.connecting import connect
 from temporal_workflows.driver import InstanceDriver
 from temporal_workflows.heartbeat import Heartbeat
@@ -61,6 +62,7 @@ async def running_worker(
         Unavailable: Temporal or the database cannot be reached.
     """
     client = client or await connect(settings)
+    await register_attributes(client)
     stopping = asyncio.Event()
     async with AsyncExitStack() as running:
         pool = await make_pool(settings, settings.worker.connections)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from adapter.engine.protocol import Labels
+
 LOGGER = logging.getLogger("almanac.engine")
 
 
@@ -42,16 +44,22 @@ class MemoryEngine:
         self._idle = idle
         self._pokes: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._labels: dict[str, Labels | None] = {}
 
-    async def start(self, ulid: str) -> None:
+    async def start(self, ulid: str, labels: Labels | None = None) -> None:
         """See ``Engine.start``."""
-        await self.poke(ulid)
+        await self.poke(ulid, labels)
 
-    async def poke(self, ulid: str) -> None:
+    async def poke(self, ulid: str, labels: Labels | None = None) -> None:
         """See ``Engine.poke``."""
         self._pokes.setdefault(ulid, asyncio.Event()).set()
         if ulid not in self._tasks:
+            self._labels[ulid] = labels
             self._tasks[ulid] = asyncio.create_task(self._drive(ulid))
+
+    def labelled(self, labels: Labels) -> list[str]:
+        """Returns the instances that are being driven under these labels, sorted."""
+        return sorted(ulid for ulid, known in self._labels.items() if known == labels)
 
     async def close(self) -> None:
         """Forgets everything, as a wiped server would."""
@@ -61,6 +69,7 @@ class MemoryEngine:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks.clear()
         self._pokes.clear()
+        self._labels.clear()
 
     async def _drive(self, ulid: str) -> None:
         poked = self._pokes[ulid]
@@ -74,7 +83,7 @@ class MemoryEngine:
                 continue
             if turned.ended and not poked.is_set():
                 # No await between this look and the forgetting: a poke starts a new task.
-                del self._tasks[ulid]
+                del self._tasks[ulid], self._labels[ulid]
                 return
             if turned.more and not turned.stuck:
                 continue

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
-from adapter.engine.names import LOOK_SIGNAL, TASK_TIMEOUT, WORKFLOW_TYPE, workflow_id
+from adapter.engine.names import (
+    DEFINITION_ATTRIBUTE,
+    LOOK_SIGNAL,
+    OWNER_ATTRIBUTE,
+    TASK_TIMEOUT,
+    WORKFLOW_TYPE,
+    workflow_id,
+)
 from adapter.errors import Unavailable
 
 if TYPE_CHECKING:
     from temporalio.client import Client
 
+    from adapter.engine.protocol import Labels
+
+LOGGER = logging.getLogger("almanac.engine")
+
+UNLABELLED: Final = 60.0
+"""Seconds without labels after the server has refused them."""
+
+_DEFINITION = SearchAttributeKey.for_keyword(DEFINITION_ATTRIBUTE)
+_OWNER = SearchAttributeKey.for_keyword(OWNER_ATTRIBUTE)
 
 _NO_ANSWER = (RPCError, OSError, RuntimeError)
 """What the client raises without an answer; RuntimeError where a lazy one cannot connect."""
@@ -22,6 +46,9 @@ _NO_ANSWER = (RPCError, OSError, RuntimeError)
 
 class TemporalEngine:
     """Starts and signals executions of the driver.
+
+    Labels become search attributes, which a server refuses that does not know them: the call is
+    then repeated without, and for a minute no labels are sent.
 
     Args:
         client: Connected to the namespace.
@@ -35,8 +62,10 @@ class TemporalEngine:
         self._client = client
         self._task_queue = task_queue
         self._deadline = deadline
+        self._unlabelled_until = 0.0
+        self._told = False
 
-    async def start(self, ulid: str) -> None:
+    async def start(self, ulid: str, labels: Labels | None = None) -> None:
         """Starts the execution, eagerly if a worker of this process can take it.
 
         A run that exists already may be about to close without having seen what this start is for,
@@ -46,11 +75,16 @@ class TemporalEngine:
             Unavailable: The server did not answer in time.
         """
         try:
-            await self._start(ulid, WorkflowIDConflictPolicy.FAIL, eager=True)
+            await self._start(
+                ulid,
+                labels,
+                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                request_eager_start=True,
+            )
         except WorkflowAlreadyStartedError:
-            await self.poke(ulid)
+            await self.poke(ulid, labels)
 
-    async def poke(self, ulid: str) -> None:
+    async def poke(self, ulid: str, labels: Labels | None = None) -> None:
         """Signals the execution, starting one if none is open.
 
         The server refuses to close a run over a signal it has not handled, so a poke that meets a
@@ -59,28 +93,69 @@ class TemporalEngine:
         Raises:
             Unavailable: The server did not answer in time.
         """
-        await self._start(ulid, WorkflowIDConflictPolicy.USE_EXISTING, signal=LOOK_SIGNAL)
+        await self._start(
+            ulid,
+            labels,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            start_signal=LOOK_SIGNAL,
+        )
 
-    async def _start(
-        self,
-        ulid: str,
-        conflict: WorkflowIDConflictPolicy,
-        *,
-        eager: bool = False,
-        signal: str | None = None,
-    ) -> None:
+    async def _start(self, ulid: str, labels: Labels | None, **how: Any) -> None:
         try:
-            await self._client.start_workflow(
-                WORKFLOW_TYPE,
-                ulid,
-                id=workflow_id(ulid),
-                task_queue=self._task_queue,
-                id_conflict_policy=conflict,
-                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-                task_timeout=TASK_TIMEOUT,
-                request_eager_start=eager,
-                start_signal=signal,
-                rpc_timeout=self._deadline,
-            )
+            if labels is None or time.monotonic() < self._unlabelled_until:
+                await self._ask(ulid, **how)
+            else:
+                await self._start_labelled(ulid, labels, **how)
         except _NO_ANSWER as error:
             raise Unavailable(f"Temporal did not take {workflow_id(ulid)}: {error}") from error
+
+    async def _start_labelled(self, ulid: str, labels: Labels, **how: Any) -> None:
+        shown = TypedSearchAttributes(
+            [
+                SearchAttributePair(_DEFINITION, labels.definition),
+                SearchAttributePair(_OWNER, labels.owner),
+            ]
+        )
+        try:
+            await self._ask(ulid, search_attributes=shown, static_summary=labels.definition, **how)
+        except RPCError as error:
+            if error.status != RPCStatusCode.INVALID_ARGUMENT:
+                raise
+            try:
+                await self._ask(ulid, **how)
+            except RPCError:
+                # It was not for the labels.
+                raise
+            except WorkflowAlreadyStartedError:
+                self._do_without(error)
+                raise
+            self._do_without(error)
+
+    async def _ask(self, ulid: str, **how: Any) -> None:
+        await self._client.start_workflow(
+            WORKFLOW_TYPE,
+            ulid,
+            id=workflow_id(ulid),
+            task_queue=self._task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            task_timeout=TASK_TIMEOUT,
+            rpc_timeout=self._deadline,
+            **how,
+        )
+
+    def _do_without(self, error: RPCError) -> None:
+        self._unlabelled_until = time.monotonic() + UNLABELLED
+        if self._told:
+            return
+        self._told = True
+        LOGGER.warning(
+            "Temporal refuses the search attributes %s and %s (%s); executions go on without them."
+            " To list executions by them: temporal operator search-attribute create --namespace %s"
+            " --name %s --type Keyword --name %s --type Keyword",
+            DEFINITION_ATTRIBUTE,
+            OWNER_ATTRIBUTE,
+            error.message,
+            self._client.namespace,
+            DEFINITION_ATTRIBUTE,
+            OWNER_ATTRIBUTE,
+        )

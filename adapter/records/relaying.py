@@ -23,10 +23,17 @@ SWEEP_LOCK = 0x616C6D61
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An instance to be poked because of rows that were just marked."""
+    """An instance to be poked.
+
+    Attributes:
+        ulid: Which one.
+        definition: The key of its definition.
+        owner: The scope of its owner, ``*`` for none.
+    """
 
     ulid: str
-    starts: bool
+    definition: str
+    owner: str
 
 
 class Relaying:
@@ -34,20 +41,22 @@ class Relaying:
 
     def __init__(self, settings: Settings) -> None:
         names = settings.tables
+        claim = f"""i.ulid, d.key AS definition,
+  coalesce(i.owner_type || ':' || i.owner_id::text, '*') AS owner
+FROM {names.instances} i JOIN {names.definitions} d ON d.id = i.definition_id"""
         pick = """
 WITH picked AS (
   SELECT b.id FROM {inbox} b WHERE {where} ORDER BY b.id LIMIT $1 FOR UPDATE SKIP LOCKED
 ), marked AS (
   UPDATE {inbox} b SET poked_at = clock_timestamp() FROM picked p WHERE b.id = p.id
-  RETURNING b.instance_id, b.kind
+  RETURNING b.instance_id
 )
-SELECT i.ulid, bool_or(m.kind = 'start') AS starts
-FROM marked m JOIN {instances} i ON i.id = m.instance_id GROUP BY i.ulid"""
+SELECT {claim} WHERE i.id IN (SELECT m.instance_id FROM marked m)"""
         fresh = "b.applied_at IS NULL AND b.poked_at IS NULL AND b.kind {is_start} 'start'"
         again = f"""b.applied_at IS NULL AND b.poked_at < clock_timestamp()
             - make_interval(secs => least({AGAIN_MOST}, greatest({AGAIN_FIRST},
                 extract(epoch FROM b.poked_at - b.created_at))))"""
-        tables = {"inbox": names.inbox, "instances": names.instances}
+        tables = {"inbox": names.inbox, "claim": claim}
         self._starts = pick.format(where=fresh.format(is_start="="), **tables)
         self._pokes = pick.format(where=fresh.format(is_start="<>"), **tables)
         self._again = pick.format(where=again, **tables)
@@ -58,7 +67,7 @@ SELECT EXISTS (SELECT 1 FROM {names.inbox} WHERE applied_at IS NULL AND poked_at
 UPDATE {names.inbox} b SET poked_at = NULL WHERE b.applied_at IS NULL AND b.instance_id IN (
   SELECT i.id FROM {names.instances} i WHERE i.ulid = ANY ($1::bpchar[]))"""
         self._due = f"""
-SELECT i.ulid FROM {names.instances} i WHERE i.id IN (
+SELECT {claim} WHERE i.id IN (
   SELECT w.instance_id FROM {names.waits} w
   WHERE w.status = 'pending' AND w.due_at < clock_timestamp() - interval '10 seconds'
   UNION
@@ -93,7 +102,7 @@ SELECT i.ulid FROM {names.instances} i WHERE i.id IN (
         """Takes the marks back from instances that nobody could be told of."""
         await connection.execute(self._release, list(ulids))
 
-    async def overdue(self, connection: Any, limit: int, after: str = "") -> list[str]:
+    async def overdue(self, connection: Any, limit: int, after: str = "") -> list[Claim]:
         """Instances with something due for ten seconds; the caller holds the sweep's lock.
 
         Args:
@@ -101,9 +110,9 @@ SELECT i.ulid FROM {names.instances} i WHERE i.id IN (
             limit: How many, in the order of their ulids.
             after: Only those after this ulid.
         """
-        return [row["ulid"] for row in await connection.fetch(self._due, limit, after)]
+        return self._claims(await connection.fetch(self._due, limit, after))
 
-    async def sweep(self, connection: Any, limit: int, after: str = "") -> list[str]:
+    async def sweep(self, connection: Any, limit: int, after: str = "") -> list[Claim]:
         """What ``overdue`` finds, if no other worker sweeps just now."""
         async with connection.transaction():
             if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", SWEEP_LOCK):
@@ -112,4 +121,4 @@ SELECT i.ulid FROM {names.instances} i WHERE i.id IN (
 
     @staticmethod
     def _claims(rows: Any) -> list[Claim]:
-        return [Claim(row["ulid"], row["starts"]) for row in rows]
+        return [Claim(row["ulid"], row["definition"], row["owner"]) for row in rows]
