@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from adapter.errors import InvalidInput
 from adapter.graph.durations import parse_duration, parse_time
+from adapter.services.awaiting import accept_timeout
 from adapter.services.morphs import Ref
 from adapter.services.texts import read_text
 
@@ -82,6 +83,15 @@ def read_reference(text: str | None, role: str, kind: MorphKeyType) -> Ref | Non
                 role=role,
             ) from None
     return Ref(name, key)
+
+
+def read_wait(seconds: float | None) -> float | None:
+    """Returns how long to wait; asked for before anything is written.
+
+    Raises:
+        InvalidInput: ``invalid_timeout``.
+    """
+    return None if seconds is None else accept_timeout(seconds)
 
 
 def read_since(text: str | None) -> datetime | None:

@@ -35,6 +35,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "internal_error": "run again with --traceback and report what it prints",
         "invalid_actor_mode": "use system, starter or owner",
         "invalid_checksum": "pass the checksum that the last publication returned",
+        "invalid_connection": "pass an open SQLAlchemy Connection or Session, or none",
         "invalid_correlation": "use 1 to 191 printable characters",
         "invalid_document": "correct the findings above: almanac validate FILE",
         "invalid_event": "give each event as a pair of key and payload",

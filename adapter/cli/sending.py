@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapter.cli.inputs import read_reference
+from adapter.cli.inputs import read_reference, read_wait
 from adapter.cli.opening import open_almanac
 from adapter.cli.output import print_json, stderr, stdout
 
@@ -48,9 +48,11 @@ def send(
         as_json: The receipt or, after waiting, the result as one JSON object.
 
     Raises:
+        InvalidInput: ``invalid_timeout``, ``invalid_reference``; nothing was sent.
         Conflict: It was refused; the code is the reason.
         Unavailable: ``wait_timeout``.
     """
+    read_wait(wait)
     with open_almanac(ctx) as almanac:
         by = read_reference(sender, "sender", almanac.settings.key_type)
         receipt = command(almanac, by)

@@ -20,7 +20,7 @@ from adapter.execution.registry import Registry, default_registry
 from adapter.graph.validation import Finding, validate
 from adapter.records.nudging import EndListener
 from adapter.services import emitting, publishing, reading, starting
-from adapter.services.awaiting import wait_for_end
+from adapter.services.awaiting import accept_timeout, wait_for_end
 from adapter.settings import Settings
 
 if TYPE_CHECKING:
@@ -220,16 +220,18 @@ class Almanac(Commands):
         """Waits until an instance has ended, and returns it.
 
         Raises:
+            InvalidInput: ``invalid_ulid``, ``invalid_timeout``.
             Unavailable: ``wait_timeout``: it has not ended in time.
         """
+        known, seconds = reading.accept_ulid(ulid), accept_timeout(timeout)
 
         def look() -> str:
             with self._read(None) as joined:
-                return reading.status_of(joined, self.settings, ulid)
+                return reading.status_of(joined, self.settings, known)
 
-        with EndListener(self.settings, ulid) as listener:
-            wait_for_end(look, ulid, timeout, sleep=listener.pause)
-        return self.show(ulid)
+        with EndListener(self.settings, known) as listener:
+            wait_for_end(look, known, seconds, living=self._living, sleep=listener.pause)
+        return self.show(known)
 
     def _actions(self, check: bool) -> frozenset[str] | None:
         return frozenset(self.registry) if check else None

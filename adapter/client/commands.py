@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from adapter.client.connected import Connected
 from adapter.records.nudging import nudge_relays
 from adapter.services import applying, commanding
-from adapter.services.awaiting import wait_for_applied
+from adapter.services.awaiting import accept_timeout, wait_for_applied
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -106,13 +106,17 @@ class Commands(Connected):
         raised; ``Applied.as_error`` makes an error of it.
 
         Raises:
+            InvalidInput: ``invalid_timeout``.
             NotFound: ``command_not_found``.
             Unavailable: ``wait_timeout``: not applied in time; it stays in the inbox.
         """
+        seconds = accept_timeout(timeout)
         # A command of the caller's own transaction has told no relay so far.
         with suppress(SQLAlchemyError), self._database().begin() as own:
             nudge_relays(own)
-        return wait_for_applied(lambda: self.applied(receipt), receipt, timeout)
+        return wait_for_applied(
+            lambda: self.applied(receipt), receipt, seconds, living=self._living
+        )
 
     def inbox(
         self,

@@ -11,8 +11,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from adapter.errors import Misconfigured
 from adapter.records.connecting import make_database, verify_choice
+from adapter.records.living import count_living
 from adapter.records.nudging import nudge_relays
 from adapter.services.faults import database_faults
+from adapter.services.joining import connection_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,6 +102,11 @@ class Connected:
                 return
             with self._database().connect() as own:
                 yield self._one_moment(own)
+
+    def _living(self) -> int:
+        """How many workers are alive."""
+        with self._read(None) as joined:
+            return count_living(connection_of(joined), self.settings)
 
     @staticmethod
     def _one_moment(connection: Connection) -> Connection:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from adapter.errors import NotFound, Unavailable
 from adapter.records.nudging import ENDED_CHANNEL, listen
 from adapter.records.pooling import make_pool
+from adapter.services.reading import accept_ulid
 from adapter.services.views import ENDED
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ class Endings:
         Raises:
             Unavailable: ``wait_timeout``: it has not ended in time; it goes on all the same.
             NotFound: No such instance.
+            InvalidInput: ``invalid_ulid``.
         """
+        ulid = accept_ulid(ulid)
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(ulid, []).append(future)
         try:

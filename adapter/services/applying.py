@@ -66,7 +66,8 @@ def applied(joined: Joined, settings: Settings, receipt: Receipt) -> Applied | N
     Raises:
         NotFound: ``command_not_found``: the row is not there.
     """
-    row = commands_of(settings).result(connection_of(joined), receipt.ulid, receipt.id)
+    known = accept_ulid(receipt.ulid)
+    row = commands_of(settings).result(connection_of(joined), known, receipt.id)
     if row is None:
         raise NotFound(
             f"instance {receipt.ulid} has no inbox row {receipt.id}; was the transaction that wrote"

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_START_ONE: Final = (
+    "start a worker (almanac worker --import MODULE), then look again: almanac show ULID"
+)
+
 FIRST_PAUSE: Final = 0.01
 LONGEST_PAUSE: Final = 0.5
 GROWTH: Final = 1.3
@@ -29,6 +33,7 @@ def wait_for_end(
     ulid: str,
     timeout: float | timedelta,
     *,
+    living: Callable[[], int] | None = None,
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> None:
@@ -38,6 +43,7 @@ def wait_for_end(
         look: Reads its status, each time in a transaction of its own.
         ulid: For the message.
         timeout: How long to wait, in seconds.
+        living: Counts the workers that are alive, for the message.
         sleep: Pauses between two looks.
         now: The clock that the time-out is measured by.
 
@@ -52,13 +58,16 @@ def wait_for_end(
         status = look()
         return status if status in ENDED else None
 
-    seconds = _seconds(timeout)
+    seconds = accept_timeout(timeout)
     if _until_told(ended, seconds, sleep, now) is None:
+        told, facts = _workers(living)
         raise Unavailable(
-            f"instance {ulid} has not ended within {seconds:g} s, it is {status} and goes on",
+            f"instance {ulid} has not ended within {seconds:g} s, it is {status}"
+            f"{told or ' and goes on'}",
             code="wait_timeout",
             ulid=ulid,
             status=status,
+            **facts,
         )
 
 
@@ -67,6 +76,7 @@ def wait_for_applied(
     receipt: Receipt,
     timeout: float | timedelta,
     *,
+    living: Callable[[], int] | None = None,
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> Applied:
@@ -76,6 +86,7 @@ def wait_for_applied(
         look: Reads it, each time in a transaction of its own.
         receipt: The command's, for the message.
         timeout: How long to wait, in seconds.
+        living: Counts the workers that are alive, for the message.
         sleep: Pauses between two looks.
         now: The clock that the time-out is measured by.
 
@@ -83,15 +94,17 @@ def wait_for_applied(
         InvalidInput: The time-out is no positive number (``invalid_timeout``).
         Unavailable: Not applied in time (``wait_timeout``); it will be all the same.
     """
-    seconds = _seconds(timeout)
+    seconds = accept_timeout(timeout)
     if (told := _until_told(look, seconds, sleep, now)) is not None:
         return told
+    missing, facts = _workers(living)
     raise Unavailable(
         f"instance {receipt.ulid} has not applied the {receipt.kind} within {seconds:g} s; it stays"
-        " in its inbox",
+        f" in its inbox{missing}",
         code="wait_timeout",
         ulid=receipt.ulid,
         id=receipt.id,
+        **facts,
     )
 
 
@@ -111,7 +124,19 @@ def _until_told(
     return told
 
 
-def _seconds(timeout: float | timedelta) -> float:
+def _workers(living: Callable[[], int] | None) -> tuple[str, dict[str, Any]]:
+    """What is to be said of the workers: something only when there is none."""
+    if living is None or (count := living()):
+        return "", {} if living is None else {"workers": count}
+    return ", and no worker is alive", {"workers": 0, "remedy": _START_ONE}
+
+
+def accept_timeout(timeout: float | timedelta) -> float:
+    """Returns a time-out in seconds; ask before what would be waited for is written.
+
+    Raises:
+        InvalidInput: ``invalid_timeout``: it is no number of seconds from 0 on.
+    """
     given: Any = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     usable = isinstance(given, int | float) and abs(given) <= sys.float_info.max
     seconds = float(given) if usable else math.nan

@@ -56,15 +56,16 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
     if not _is_number(most, MAX_TIMELINE):
         raise _wrong_filter(f"a timeline has 1 to {MAX_TIMELINE} parts of a kind, not {most!r:.80}")
     connection, records = connection_of(joined), overviews_of(settings)
-    row = records.head(connection, accept_ulid(ulid))
+    known = accept_ulid(ulid)
+    row = records.head(connection, known)
     if row is None:
-        raise no_instance(ulid)
-    document = orjson.loads(records.graph(connection, ulid))
-    steps = tuple(step_of(step) for step in records.steps(connection, ulid, most))
-    waits = tuple(wait_of(wait) for wait in records.waits(connection, ulid, most))
-    edges = tuple(edge_of(edge, document) for edge in records.edges(connection, ulid, most))
-    children = tuple(child_of(child) for child in records.children(connection, ulid, most))
-    unapplied = commands_of(settings).unapplied(connection, ulid, min(most, MAX_COMMANDS))
+        raise no_instance(known)
+    document = orjson.loads(records.graph(connection, known))
+    steps = tuple(step_of(step) for step in records.steps(connection, known, most))
+    waits = tuple(wait_of(wait) for wait in records.waits(connection, known, most))
+    edges = tuple(edge_of(edge, document) for edge in records.edges(connection, known, most))
+    children = tuple(child_of(child) for child in records.children(connection, known, most))
+    unapplied = commands_of(settings).unapplied(connection, known, min(most, MAX_COMMANDS))
     return InstanceView(
         **summary_of(row),
         name=row.name,
@@ -91,9 +92,10 @@ def status_of(joined: Joined, settings: Settings, ulid: str) -> str:
         InvalidInput: Not a ULID (``invalid_ulid``).
         NotFound: ``instance_not_found``.
     """
-    status = overviews_of(settings).status(connection_of(joined), accept_ulid(ulid))
+    known = accept_ulid(ulid)
+    status = overviews_of(settings).status(connection_of(joined), known)
     if status is None:
-        raise no_instance(ulid)
+        raise no_instance(known)
     return status
 
 
@@ -151,7 +153,9 @@ def list_instances(
 
 
 def accept_ulid(value: Any) -> str:
-    """Returns the ULID as it is stored.
+    """Returns the ULID as it is stored: in upper case, however it was typed.
+
+    Everything that comes in from outside goes through here.
 
     Raises:
         InvalidInput: ``invalid_ulid``.

@@ -210,8 +210,23 @@ def test_waiting_shows_the_end_and_tells_it_by_the_exit_code(cli: Cli, almanac: 
     assert late.err.startswith("error[wait_timeout]")
     assert f"almanac show {late.out.strip()}" in late.err
     assert good.out.split()[0] == good.out.split()[2]
-    details = cli("start", "permits", "--wait", "-1", "--json").error["details"]
-    assert almanac.show(details["ulid"]).status == "pending"
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan", "inf", "1e400"])
+def test_a_time_that_cannot_be_waited_for_starts_nothing(
+    cli: Cli, almanac: Almanac, seconds: str
+) -> None:
+    almanac.publish(document())
+    ulid = almanac.start("permits").ulid
+
+    commands = [("start", "permits"), ("signal", ulid, "moved"), ("cancel", ulid)]
+    for command in commands:
+        run = cli(*command, "--wait", seconds)
+        assert (run.code, run.out) == (2, "")
+        assert run.err.startswith("error[invalid_timeout]")
+
+    assert [one.ulid for one in almanac.list().items] == [ulid]
+    assert [row.kind for row in almanac.inbox(ulid).items] == ["start"]
 
 
 def test_an_event_is_emitted(cli: Cli, almanac: Almanac, written: Written) -> None:

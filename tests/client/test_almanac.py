@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from sqlalchemy import create_engine, make_url
+from sqlalchemy.ext.asyncio import create_async_engine
 
 import adapter
 from adapter.client.almanac import Almanac
@@ -22,6 +24,9 @@ from tests.services.graphs import document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+UNKNOWN = "01JZ8X0V5M6T3C2R9Q4K7W1N8B"
 
 
 @pytest.fixture
@@ -241,7 +246,61 @@ def test_waiting_ends_when_its_time_is_up(almanac: Almanac, timeout: Any) -> Non
         almanac.wait(started.ulid, timeout=timeout)
 
     assert refused.value.code == "wait_timeout"
-    assert refused.value.details == {"ulid": started.ulid, "status": "pending"}
+    assert refused.value.details["status"] == "pending"
+    assert refused.value.details["ulid"] == started.ulid
+
+
+def test_a_time_out_says_when_no_worker_is_alive(almanac: Almanac, database_url: str) -> None:
+    started = almanac.start("permits")
+    signal = almanac.signal(started.ulid, "moved")
+    seen = "INSERT INTO workflow_workers (id, name, task_queue, started_at, seen_at, details)"
+    row = f"{seen} VALUES (%s, 'w', 'q', now(), now() - interval '1 s' * %s, '{{}}')"
+    waits: Any = (lambda: almanac.wait(started.ulid, 0), lambda: almanac.wait_applied(signal, 0))
+
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for living in (0, 1):
+            connection.execute(row, ("0" * 25 + str(living), 60 * (1 - living)))
+            for wait in waits:
+                with pytest.raises(Unavailable) as refused:
+                    wait()
+                assert refused.value.details["workers"] == living
+                assert ("no worker is alive" in refused.value.message) is (living == 0)
+
+
+@pytest.mark.parametrize("connection", ["foo", 7, object(), {}])
+def test_what_is_no_connection_is_refused(almanac: Almanac, connection: Any) -> None:
+    calls: Any = (
+        lambda: almanac.start("permits", connection=connection),
+        lambda: almanac.publish(document(), connection=connection),
+        lambda: almanac.emit("moved", {}, connection=connection),
+        lambda: almanac.show(UNKNOWN, connection=connection),
+        lambda: almanac.cancel(UNKNOWN, connection=connection),
+    )
+    for call in calls:
+        with pytest.raises(InvalidInput, match="SQLAlchemy Connection or Session") as refused:
+            call()
+        assert refused.value.code == "invalid_connection"
+
+
+def test_a_closed_connection_is_refused(almanac: Almanac) -> None:
+    with almanac.transaction() as connection:
+        pass
+
+    with pytest.raises(InvalidInput, match="was closed"):
+        almanac.start("permits", connection=connection)
+
+
+def test_an_engine_and_an_async_connection_are_told_what_to_pass(
+    almanac: Almanac, database_url: str
+) -> None:
+    url = make_url(database_url)
+    engine: Any = create_engine(url.set(drivername="postgresql+psycopg"))
+    asynchronous: Any = create_async_engine(url.set(drivername="postgresql+asyncpg")).connect()
+
+    for connection, remedy in ((engine, "engine.begin()"), (asynchronous, "run_sync")):
+        with pytest.raises(InvalidInput) as refused:
+            almanac.start("permits", connection=connection)
+        assert remedy in refused.value.details["remedy"]
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), 10**400, "soon", None])

@@ -13,6 +13,7 @@ from adapter.execution.registry import Registry
 from adapter.services.commanding import Receipt
 from adapter.settings import Settings
 from tests.services.graphs import document, waiting
+from tests.services.turns import take_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +75,18 @@ def test_a_command_is_one_row_that_nobody_has_applied(
     told = {"name": "moved", "payload": {"to": "B", "n": 2}, "correlation": "A-17"}
     assert (row["kind"], row["payload"], row["sender"]) == ("signal", told, "user:3")
     assert (row["event_id"], row["poked_at"], row["applied_at"], row["result"]) == (None,) * 4
+
+
+@pytest.mark.parametrize("kind", SEND)
+def test_a_ulid_of_a_command_may_be_typed_in_lower_case(
+    almanac: Almanac, rows: Rows, ulid: str, kind: str
+) -> None:
+    become(rows, TAKEN[kind][0])
+
+    receipt = SEND[kind](almanac, ulid.lower())
+
+    assert receipt.ulid == ulid
+    assert almanac.applied(Receipt(receipt.id, ulid.lower(), kind)) is None
 
 
 def test_each_command_says_what_the_instance_needs_to_know(
@@ -279,13 +292,34 @@ def test_waiting_for_a_command_ends_when_its_time_is_up(almanac: Almanac, ulid: 
     with pytest.raises(Unavailable) as late:
         almanac.wait_applied(receipt, 0.02)
 
-    assert (late.value.code, late.value.details) == (
-        "wait_timeout",
-        {"ulid": ulid, "id": receipt.id},
-    )
+    assert late.value.code == "wait_timeout"
+    assert (late.value.details["ulid"], late.value.details["id"]) == (ulid, receipt.id)
     with pytest.raises(InvalidInput) as refused:
         almanac.wait_applied(receipt, -1)
     assert refused.value.code == "invalid_timeout"
+
+
+def test_an_instance_applies_commands_in_the_order_of_their_rows(
+    almanac: Almanac, ulid: str
+) -> None:
+    pause, again = almanac.pause(ulid), almanac.pause(ulid)
+    take_turns(almanac.settings, ulid)
+    paused = almanac.show(ulid).status
+    resume, cancel = almanac.resume(ulid), almanac.cancel(ulid)
+    late = almanac.signal(ulid, "moved")
+    take_turns(almanac.settings, ulid)
+
+    results = [almanac.wait_applied(one, 0) for one in (pause, again, resume, cancel, late)]
+
+    assert [(one.status, one.reason) for one in results] == [
+        ("done", None),
+        ("refused", "already_paused"),
+        ("done", None),
+        ("done", None),
+        ("refused", "ended"),
+    ]
+    assert (paused, almanac.show(ulid).status) == ("paused", "cancelled")
+    assert almanac.show(ulid).commands == ()
 
 
 def test_a_command_that_was_rolled_back_is_not_found(almanac: Almanac, ulid: str) -> None:

@@ -153,6 +153,18 @@ def test_what_is_no_ulid_is_refused(almanac: Almanac, ulid: Any) -> None:
     assert refused.value.code == "invalid_ulid"
 
 
+def test_a_ulid_may_be_typed_in_lower_case(almanac: Almanac) -> None:
+    almanac.publish(document())
+    ulid = run(almanac, {})
+
+    assert almanac.show(ulid.lower()) == almanac.show(ulid)
+    assert almanac.wait(ulid.lower(), timeout=5).ulid == ulid
+    assert almanac.inbox(ulid.lower()).items == almanac.inbox(ulid).items
+    with pytest.raises(NotFound) as refused:
+        almanac.show(UNKNOWN.lower())
+    assert refused.value.details["ulid"] == UNKNOWN
+
+
 def test_an_unknown_ulid_is_not_found(almanac: Almanac) -> None:
     for look in (almanac.show, almanac.wait):
         with pytest.raises(NotFound) as refused:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adapter.cli.failures import ENDED_BADLY
-from adapter.cli.inputs import read_json, read_lines, read_reference
+from adapter.cli.inputs import read_json, read_lines, read_reference, read_wait
 from adapter.cli.opening import AsJson, Owner, open_almanac
 from adapter.cli.output import cell, print_json, stderr, stdout, table
 from adapter.cli.progress import in_batches
@@ -64,6 +64,7 @@ def command(
         almanac start permits -p @case.json --idempotency-key A-17 --wait 30
         almanac start permits --lines cases.jsonl
     """
+    read_wait(wait)
     with open_almanac(ctx) as almanac:
         settings = almanac.settings
         given: dict[str, Any] = {
