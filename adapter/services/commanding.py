@@ -37,9 +37,10 @@ REFUSALS: Final[dict[str, str]] = {
     "ended": "has ended",
     "not_failed": "has not failed, so there is nothing to retry",
     "not_paused": "is not paused, so there is nothing to resume",
+    "not_started": "has not begun",
     "not_supported": "is run by a version that does not know the command",
     "nothing_to_retry": "has no failed step that could be tried again",
-    "unknown_kind": "does not know the command",
+    "too_many_signals": "keeps as many signals as it may that no wait has taken",
 }
 """Why a command is refused: codes of errors, and ``reason`` in the results of inbox rows."""
 

@@ -11,6 +11,7 @@ from adapter import errors
 from adapter.cli import main
 from adapter.cli.failures import ENDED_BADLY, INTERRUPTED
 from adapter.cli.remedies import REMEDIES
+from adapter.services.commanding import REFUSALS
 from adapter.services.faults import FAULTS
 
 if TYPE_CHECKING:
@@ -85,6 +86,23 @@ def test_the_page_lists_every_error_of_a_call_with_its_remedy(
 
     assert raised - listed.keys() == set()
     assert {code: cells[2] for code, cells in listed.items()} == dict(REMEDIES)
+
+
+def test_the_page_lists_every_reason_for_which_an_instance_refuses(
+    errors_page: str, pytestconfig: pytest.Config
+) -> None:
+    source = (pytestconfig.rootpath / "adapter/interpreter/commands.py").read_text()
+    reasons = {
+        part.value
+        for call in ast.walk(ast.parse(source))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "refuse"
+        for argument in call.args
+        for part in ast.walk(argument)
+        if isinstance(part, ast.Constant)
+    }
+
+    assert reasons == set(REFUSALS)
+    assert reasons <= rows(errors_page, "Errors of calls").keys()
 
 
 def test_the_page_gives_each_code_its_class_and_exit_code(errors_page: str) -> None:

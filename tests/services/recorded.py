@@ -78,7 +78,8 @@ class Recorded:
                 "INSERT INTO workflow_journal (instance_id, seq, kind, step_run_id, node_id, data,"
                 " writer, interpreter) SELECT i.id, coalesce(max(j.seq), 0) + 1, %s, %s, %s, %s,"
                 " %s, 1 FROM workflow_instances i"
-                " LEFT JOIN workflow_journal j ON j.instance_id = i.id WHERE i.ulid = %s GROUP BY i.id",
+                " LEFT JOIN workflow_journal j ON j.instance_id = i.id"
+                " WHERE i.ulid = %s GROUP BY i.id",
                 (kind, step, node, Jsonb(data), WRITER, self._ulid),
             )
 
