@@ -7,6 +7,7 @@ import signal
 import typer
 
 from benchmarks.chains import chains
+from benchmarks.graphs import graphs
 from benchmarks.growth import growth
 from benchmarks.profile import profile
 from temporal_workflows.exiting import leave
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command("chains")(chains)
 app.command("profile")(profile)
 app.command("growth")(growth)
+app.command("graphs")(graphs)
 
 
 @app.callback()
