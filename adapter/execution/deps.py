@@ -18,7 +18,7 @@ from adapter.records.workers import Workers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from adapter.execution.registry import Registry
+    from adapter.execution.registry import Action, Registry
     from adapter.execution.runner import HandlerRunner
     from adapter.settings import Settings
 
@@ -78,5 +78,11 @@ def turn_deps(
         wait_keys=keys_for(settings, "waits"),
         cache=FoldCache(settings.worker.cache_instances),
         new_token=new_token,
-        policies={name: Policy(action.retry) for name, action in registry.actions.items()},
+        policies={name: _policy(action) for name, action in registry.actions.items()},
+    )
+
+
+def _policy(action: Action) -> Policy:
+    return Policy(
+        action.retry, action.timeout.total_seconds(), action.queue, action.heartbeat is not None
     )

@@ -5,6 +5,12 @@
 
 Parameters are the keys of the node's resolved ``input``; pydantic checks and converts them by
 their annotations. A parameter named ``ctx`` receives the context.
+
+    @action("films.encode", queue="gpu", timeout="PT3H", heartbeat=20)
+    def encode(ctx: ActionContext, film: str) -> dict[str, str]: ...
+
+An action with a queue, a heartbeat or a time-out above two seconds is not run in the turn but by
+an activity of its own (``adapter.execution.queued``).
 """
 
 from __future__ import annotations
@@ -26,9 +32,15 @@ from adapter.graph.document import RetryPolicy
 DEFAULT_TIMEOUT = timedelta(seconds=2)
 """How long an attempt may last unless its action or node says otherwise."""
 
+QUEUED_TIMEOUT = timedelta(hours=1)
+"""The same for steps that a queue or a heartbeat takes out of the turn."""
+
 MAX_NAME = 100
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_QUEUE = re.compile(r"[a-z][a-z0-9._-]{0,63}")
+_SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _TIMEDELTA = TypeAdapter(timedelta)
@@ -45,6 +57,9 @@ class Action:
         retry: How often it is repeated, unless the node has a policy of its own.
         takes_context: Whether it has a parameter ``ctx``.
         arguments: The model that the resolved input must fit.
+        queue: The task queue whose workers run it; None for any worker.
+        heartbeat: How often it says that it is alive; None when it need not.
+        declares_timeout: Whether ``timeout`` was given, and is not a default.
     """
 
     name: str
@@ -54,6 +69,20 @@ class Action:
     takes_context: bool
     is_async: bool
     arguments: type[BaseModel]
+    queue: str | None = None
+    heartbeat: timedelta | None = None
+    declares_timeout: bool = True
+
+    def time_for(self, node: timedelta | None, *, queued: bool) -> timedelta:
+        """How long one attempt may last.
+
+        Args:
+            node: What the node says.
+            queued: Whether the node asks for a queue or a heartbeat.
+        """
+        if node is not None:
+            return node
+        return QUEUED_TIMEOUT if queued and not self.declares_timeout else self.timeout
 
     def bind(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Checks and converts the input to keyword arguments.
@@ -77,22 +106,32 @@ class Registry:
         *,
         timeout: timedelta | float | str | None = None,
         retry: RetryPolicy | Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        heartbeat: timedelta | float | str | None = None,
     ) -> Callable[[_F], _F]:
         """Registers a handler under ``name``; use it as a decorator.
 
         Args:
             name: Dotted, lower case by custom: ``permits.record``. At most 100 characters.
-            timeout: One attempt's time: seconds, a timedelta or ISO 8601 (``PT2S``).
+            timeout: One attempt's time: seconds, a timedelta or ISO 8601 (``PT2S``). By default two
+                seconds, an hour with a queue or a heartbeat; above two seconds the step is queued.
             retry: ``{"max_attempts": 5, "backoff": "exponential", "initial": "PT1S", ...}``.
+            queue: The task queue whose workers run it, where not any worker can.
+            heartbeat: How often the handler says that it is alive, given as ``timeout`` is. One
+                that has called ``ctx.heartbeat()`` and then is silent for twice as long has hung.
 
         Raises:
-            InvalidInput: The name, time-out, policy or function cannot be used.
+            InvalidInput: The name, an option or the function cannot be used.
             Conflict: Another function is registered under that name.
         """
         _check_name(name)
 
         def register(function: _F) -> _F:
-            self.add(make_action(name, function, timeout=timeout, retry=retry))
+            self.add(
+                make_action(
+                    name, function, timeout=timeout, retry=retry, queue=queue, heartbeat=heartbeat
+                )
+            )
             return function
 
         return register
@@ -111,6 +150,11 @@ class Registry:
             )
         self.actions[action.name] = action
 
+    @property
+    def queues(self) -> frozenset[str]:
+        """The task queues that its actions name."""
+        return frozenset(a.queue for a in self.actions.values() if a.queue is not None)
+
     def __contains__(self, name: object) -> bool:
         return name in self.actions
 
@@ -124,11 +168,13 @@ def make_action(
     *,
     timeout: timedelta | float | str | None = None,
     retry: RetryPolicy | Mapping[str, Any] | None = None,
+    queue: str | None = None,
+    heartbeat: timedelta | float | str | None = None,
 ) -> Action:
-    """Reads a function's signature into an ``Action``.
+    """Reads a function's signature into an ``Action``; its options are those of the decorator.
 
     Raises:
-        InvalidInput: The name, time-out, policy or function cannot be used.
+        InvalidInput: The name, an option or the function cannot be used.
     """
     _check_name(name)
     if not callable(function):
@@ -136,11 +182,18 @@ def make_action(
     return Action(
         name=name,
         function=function,
-        timeout=_timeout(name, timeout),
+        timeout=(
+            (DEFAULT_TIMEOUT if queue is None and heartbeat is None else QUEUED_TIMEOUT)
+            if timeout is None
+            else _duration(name, "timeout", timeout)
+        ),
         retry=_retry(name, retry),
         takes_context=CONTEXT in inspect.signature(function).parameters,
         is_async=_is_async(function),
         arguments=arguments_of(name, function),
+        queue=_queue(name, queue),
+        heartbeat=None if heartbeat is None else _heartbeat(name, heartbeat),
+        declares_timeout=timeout is not None,
     )
 
 
@@ -154,16 +207,30 @@ def _check_name(name: Any) -> None:
         )
 
 
-def _timeout(name: str, value: timedelta | float | str | None) -> timedelta:
-    if value is None:
-        return DEFAULT_TIMEOUT
+def _duration(name: str, option: str, value: Any) -> timedelta:
     try:
-        timeout = _TIMEDELTA.validate_python(value)
+        duration = _TIMEDELTA.validate_python(value)
     except ValidationError as error:
-        raise InvalidInput(f"action {name!r}: timeout {value!r} is no duration") from error
-    if not timedelta(0) < timeout <= timedelta(days=1):
-        raise InvalidInput(f"action {name!r}: timeout {value!r} must be above 0 and at most a day")
-    return timeout
+        raise InvalidInput(f"action {name!r}: {option} {value!r} is no duration") from error
+    if not timedelta(0) < duration <= _DAY:
+        raise InvalidInput(f"action {name!r}: {option} {value!r} must be above 0 and at most a day")
+    return duration
+
+
+def _heartbeat(name: str, value: Any) -> timedelta:
+    heartbeat = _duration(name, "heartbeat", value)
+    if heartbeat < _SECOND:
+        raise InvalidInput(f"action {name!r}: heartbeat {value!r} must be at least a second")
+    return heartbeat
+
+
+def _queue(name: str, value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and _QUEUE.fullmatch(value)):
+        return value
+    raise InvalidInput(
+        f"action {name!r}: queue {value!r:.200}: use a lower-case letter, then at most 63 of"
+        " a-z, 0-9, dots, dashes and underscores"
+    )
 
 
 def _retry(name: str, value: RetryPolicy | Mapping[str, Any] | None) -> RetryPolicy | None:

@@ -275,3 +275,48 @@ def test_a_validator_that_breaks_is_an_input_that_does_not_fit() -> None:
     with pytest.raises(StepError, match="KeyError") as error:
         registry.actions["broken"].bind({"row": 1})
     assert error.value.code == "invalid_input"
+
+
+def test_an_action_may_name_a_queue_and_a_heartbeat() -> None:
+    registry = Registry()
+    registry.action("greet", queue="gpu", heartbeat="PT20S")(greet)
+    action = registry.actions["greet"]
+    assert (action.queue, action.heartbeat) == ("gpu", timedelta(seconds=20))
+    assert registry.queues == {"gpu"}
+
+
+@pytest.mark.parametrize(
+    ("options", "queued", "seconds"),
+    [
+        ({}, False, 2),
+        ({}, True, 3600),
+        ({"timeout": 5}, True, 5),
+        ({"queue": "gpu"}, False, 3600),
+        ({"heartbeat": 5}, False, 3600),
+        ({"queue": "gpu", "timeout": 5}, False, 5),
+    ],
+)
+def test_a_queued_attempt_without_a_timeout_of_its_own_has_an_hour(
+    options: dict[str, Any], queued: bool, seconds: float
+) -> None:
+    registry = Registry()
+    registry.action("greet", **options)(greet)
+    action = registry.actions["greet"]
+    assert action.time_for(None, queued=queued).total_seconds() == seconds
+    assert action.time_for(timedelta(seconds=9), queued=queued).total_seconds() == 9
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"queue": "GPU"},
+        {"queue": ""},
+        {"queue": 7},
+        {"queue": "q" * 65},
+        {"heartbeat": 0.5},
+        {"heartbeat": "soon"},
+    ],
+)
+def test_queues_and_heartbeats_that_cannot_be_used_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=r"action 'greet': (queue|heartbeat)"):
+        Registry().action("greet", **options)(greet)
