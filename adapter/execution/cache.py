@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from adapter.interpreter.state import Key, State, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from adapter.interpreter.events import StoredEvent
 
@@ -28,8 +28,12 @@ class Folded:
         writer: Who wrote the last entry of the fold.
         outputs: Outputs of finished step runs that were at hand.
         looked: Waits for which stored events were looked for after they had been committed.
-        stored: Events found ahead of the waits that will take them, by event key and match.
-        cut: Keys of ``stored`` whose last page was full: there may be more events beyond.
+        stored: Events found ahead of the waits that will take them, by event key and match: one
+            page, for the turn that found them.
+        pages: For a wait that has turned that page down, the page that it has come to instead.
+        cut: Keys of ``stored`` and ``pages`` whose page was full: there may be more beyond.
+        passed: The last event that a wait has turned down, with all before it: their payloads are
+            not kept, and they are not read again.
         snapshot_seq: Where the last snapshot entry stands, as far as this process knows.
     """
 
@@ -38,26 +42,54 @@ class Folded:
     outputs: dict[Key, Any] = field(default_factory=dict)
     looked: set[Key] = field(default_factory=set)
     stored: dict[Any, list[StoredEvent]] = field(default_factory=dict)
+    pages: dict[Key, list[StoredEvent]] = field(default_factory=dict)
     cut: set[Any] = field(default_factory=set)
+    passed: dict[Key, Any] = field(default_factory=dict)
     snapshot_seq: int = 0
 
     def stored_for(self, wait: Wait) -> Sequence[StoredEvent]:
         """Events at hand that ``wait`` may take, lowest id first."""
-        return self.stored.get(wait_key(wait), ())
+        page = self.pages.get(wait.id)
+        return self.stored.get(wait_key(wait), ()) if page is None else page
+
+    def told_of(self, events: Sequence[Any]) -> None:
+        """Has waits looked for again that were told of these events.
+
+        A matcher tells a wait of the lowest event of its batch. One that is no higher than what
+        was turned down has been committed since, or its batch has: the wait looks from the start.
+        """
+        self.looked.clear()
+        self.pages.clear()
+        lowest = min(events)
+        self.passed = {wait: last for wait, last in self.passed.items() if last < lowest}
+
+    def reconsider(self, waits: Iterable[Key]) -> None:
+        """Has waits look from the start: what their conditions read has changed."""
+        for wait in waits:
+            self.looked.discard(wait)
+            self.pages.pop(wait, None)
+            self.passed.pop(wait, None)
 
     def forget(self) -> None:
-        """Drops what the state no longer refers to."""
+        """Drops what the state no longer refers to, and the payloads of events.
+
+        At the end of a turn every open wait has turned down what was at hand for it.
+        """
         kept = {result.step for result in self.state.results.values()}
         if len(self.outputs) > 2 * len(kept) + 8:
             self.outputs = {k: v for k, v in self.outputs.items() if k in kept}
         self.looked &= self.state.waits.keys()
-        for key, events in list(self.stored.items()):
-            left = [event for event in events if event.id not in self.state.consumed]
-            if left:
-                self.stored[key] = left
-            else:
-                del self.stored[key]
-                self.cut.discard(key)
+        if self.state.paused:
+            # Nothing was tested.
+            self.looked.clear()
+        else:
+            for wait in self.state.waits.values():
+                if wait.id in self.looked and (events := self.stored_for(wait)):
+                    self.passed[wait.id] = events[-1].id
+        self.passed = {w: last for w, last in self.passed.items() if w in self.state.waits}
+        self.stored.clear()
+        self.pages.clear()
+        self.cut.clear()
 
 
 def wait_key(wait: Wait) -> Any:

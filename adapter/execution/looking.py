@@ -7,7 +7,7 @@ that fits, so a page is enough, unless its condition turns all of them down: the
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adapter.execution.cache import wait_key
 from adapter.records.look import BATCH
@@ -47,34 +47,40 @@ class Looking:
         for wait in list(folded.state.waits.values()):
             if wait.event is None or wait.id in folded.looked:
                 continue
-            events = await self._page(connection, wait, None)
+            passed = folded.passed.get(wait.id)
+            events = await self._page(connection, wait, passed)
             folded.looked.add(wait.id)
-            key = wait_key(wait)
-            if {event.id for event in events} - {event.id for event in folded.stored.get(key, ())}:
-                found = True
-            self._keep(key, events, len(events))
+            known = {event.id for event in folded.stored_for(wait)}
+            found = found or not known.issuperset(event.id for event in events)
+            if passed is None:
+                self._keep(folded.stored, wait_key(wait), events)
+            else:
+                self._keep(folded.pages, wait.id, events)
         return found
 
     async def further(self, connection: Connection) -> bool:
         """Looks beyond the events at hand for the waits that have turned them all down.
+
+        Only the page that a wait has come to is kept; what is before it stays turned down.
 
         Returns:
             Whether there were any.
         """
         folded, found = self._folded, False
         for wait in list(folded.state.waits.values()):
-            key = wait_key(wait)
+            key = wait.id if wait.id in folded.pages else wait_key(wait)
             if key not in folded.cut:
                 continue
-            known = folded.stored[key]
-            events = await self._page(connection, wait, known[-1].id)
-            self._keep(key, [*known, *events], len(events))
+            last = folded.stored_for(wait)[-1].id
+            events = await self._page(connection, wait, last)
+            folded.passed[wait.id] = last
+            self._keep(folded.pages, wait.id, events)
             found = found or bool(events)
         return found
 
-    def _keep(self, key: object, events: list[StoredEvent], paged: int) -> None:
-        self._folded.stored[key] = events
-        if paged == BATCH:
+    def _keep(self, pages: dict[Any, list[StoredEvent]], key: Any, page: list[StoredEvent]) -> None:
+        pages[key] = page
+        if len(page) == BATCH:
             self._folded.cut.add(key)
         else:
             self._folded.cut.discard(key)

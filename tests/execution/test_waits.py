@@ -199,6 +199,75 @@ async def test_no_number_of_events_that_do_not_fit_hides_the_one_that_does(
     assert (await runtime.step(ulid, "end"))["output"] == {"n": 3 * BATCH}
 
 
+async def test_what_was_turned_down_is_neither_kept_nor_read_again(
+    runtime: Runtime, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = chain(wait(event=key, condition="event.n == trigger.n"), END)
+    ulid = await runtime.begun(document, {"n": 3 * BATCH})
+    process = runtime.process()
+    read: list[int] = []
+    look = process.looker.look
+
+    async def counted(*arguments: Any, **more: Any) -> Any:
+        events = await look(*arguments, **more)
+        read.extend(event.payload["n"] for event in events)
+        return events
+
+    monkeypatch.setattr(process.looker, "look", counted)
+    for n in range(2 * BATCH + 7):
+        await runtime.emit(key, {"n": n})
+    await runtime.finish(process, ulid)
+    assert read == list(range(2 * BATCH + 7))
+    for n in (1_000, 3 * BATCH):
+        folded = process.cache.take(ulid)
+        assert (folded.stored, folded.pages) == ({}, {})
+        process.cache.put(ulid, folded)
+        read.clear()
+        await runtime.deliver(ulid, await runtime.emit(key, {"n": n}))
+        await runtime.finish(process, ulid)
+        assert read == [n]
+    assert (await runtime.step(ulid, "end"))["output"] == {"n": 3 * BATCH}
+
+
+async def test_an_event_that_is_committed_late_is_found_below_those_turned_down(
+    runtime: Runtime, key: str
+) -> None:
+    ulid = await runtime.begun(
+        chain(wait(event=key, condition="event.n == trigger.n"), END), {"n": 0}
+    )
+    process = runtime.process()
+    async with runtime.pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        late = await runtime.emit(key, {"n": 0}, connection)
+        await runtime.deliver(ulid, await runtime.emit(key, {"n": 1}))
+        assert (await runtime.finish(process, ulid)).status == "waiting"
+        await transaction.commit()
+    await runtime.deliver(ulid, late)
+    assert (await runtime.finish(process, ulid)).status == "completed"
+
+
+async def test_an_event_that_was_turned_down_fits_when_another_branch_sets_what_it_needs(
+    runtime: Runtime, key: str
+) -> None:
+    branches = {"ask": "ask", "other": "other"}
+    other = {"id": "other", "type": "wait", "config": {"event": f"{key}.go"}}
+    document = graph(
+        {"id": "both", "type": "parallel", "config": {"branches": branches}},
+        wait(event=key, condition="has(state.n) && event.n == state.n"),
+        other,
+        {"id": "say", "type": "set", "config": {"values": {"n": "${ steps.other.output.n }"}}},
+        edges=[("trigger", "both"), ("other", "say")],
+    )
+    ulid = await runtime.begun(document)
+    process = runtime.process()
+    await runtime.emit(key, {"n": 7})
+    await runtime.finish(process, ulid)
+    await runtime.deliver(ulid, await runtime.emit(f"{key}.go", {"n": 7}))
+    assert (await runtime.finish(process, ulid)).status == "completed"
+    assert (await runtime.step(ulid, "ask"))["output"] == {"n": 7}
+
+
 async def test_each_visit_of_a_wait_takes_the_next_event_in_order(
     runtime: Runtime, key: str
 ) -> None:
