@@ -44,13 +44,13 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
             kind="instances",
             due_at=due,
             outcome=config.outcome,
-            instances=list(dict.fromkeys(ulids)),
+            instances=list(dict.fromkeys(ulid.upper() for ulid in ulids)),
         )
 
 
 def _malformed(node: str, ulids: list[Any]) -> Failure | None:
     for ulid in ulids:
-        if not isinstance(ulid, str) or len(ulid) != ULID:
+        if not isinstance(ulid, str) or len(ulid) != ULID or not ulid.isascii():
             message = f"{node!r} waits for {ulid!r:.80}, which is no instance's ulid"
             return Failure("wait_unsatisfiable", message, retryable=False)
     return None
