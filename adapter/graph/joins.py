@@ -70,7 +70,8 @@ def check_list(field: str, value: Any, *, or_text: bool = False) -> Iterator[Fla
         kind = result_kind(value) if isinstance(value, str) else "VALUE"
     except ExpressionError:
         return
-    if kind in _LIST or (or_text and kind in (None, "STRING")):
+    # A list of a known kind is told with it: LIST<STRING>.
+    if (kind or "").partition("<")[0] in _LIST or (or_text and kind in (None, "STRING")):
         return
     yield Flaw(
         (field,),

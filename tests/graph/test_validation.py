@@ -12,7 +12,7 @@ from adapter.graph.validation import validate
 from adapter.settings import Limits
 from tests.graph.documents import action, document, findings, node, told
 from tests.graph.wrong_documents import GOOD, WRONG, A, B, between, with_values
-from tests.graph.wrong_structures import WRONG_STRUCTURES, repeat
+from tests.graph.wrong_structures import WRONG_STRUCTURES, for_each, repeat
 
 ALL = [*WRONG, *WRONG_STRUCTURES]
 PAGE = (Path(__file__).parents[2] / "docs" / "graph-format.md").read_text(encoding="utf-8")
@@ -28,6 +28,20 @@ def test_what_is_wrong_is_found_at_its_place(code: str, pointer: str, value: Any
         assert finding.message
         assert finding.remedy
         assert not finding.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "${ ['a', 'b'].filter(x, x in trigger.wanted) }",
+        "${ trigger.rows.map(row, row.id) }",
+        "${ [1, 2] + trigger.more }",
+        "${ trigger.rows }",
+        "${ has(trigger.rows) ? trigger.rows : [] }",
+    ],
+)
+def test_any_expression_that_can_give_a_list_will_do_for_items(items: str) -> None:
+    assert "not_a_list" not in {finding.code for finding in validate(for_each({"items": items}))}
 
 
 def test_every_code_has_a_test_and_a_row_in_the_table_of_codes() -> None:
