@@ -61,6 +61,8 @@ class Relay:
         pool: An asyncpg pool of its own, so that turns never wait for it.
         engine: What is poked.
         match: Matches a batch of emitted events to waits and triggers; returns how many events.
+        settle: Applies what came for an instance, and begins nothing: while the engine is down,
+            instances are cancelled without it.
     """
 
     def __init__(
@@ -69,10 +71,12 @@ class Relay:
         pool: Any,
         engine: Engine,
         match: Callable[[], Awaitable[int]],
+        settle: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
         self._pool = pool
         self._engine = engine
         self._match = match
+        self._settle = settle
         self._relaying = Relaying(settings)
         self._interval = settings.worker.relay_interval.total_seconds()
         self._sweep_interval = settings.worker.sweep_interval.total_seconds()
@@ -210,8 +214,13 @@ class Relay:
 
         taken = sum(await asyncio.gather(*(one(claim) for claim in claims)))
         if not taken:
+            ulids = [claim.ulid for claim in claims]
             async with self._pool.acquire() as connection:
-                await self._relaying.release(connection, [claim.ulid for claim in claims])
+                await self._relaying.release(connection, ulids)
+                cancelled = await self._relaying.cancelled(connection, ulids)
+            if self._settle is not None:
+                for ulid in cancelled:
+                    await self._settle(ulid)
             raise Unavailable(f"the engine took none of {len(claims)} pokes; trying again")
         return taken
 

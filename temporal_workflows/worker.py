@@ -15,6 +15,7 @@ from adapter.engine.temporal import TemporalEngine
 from adapter.execution.deps import turn_deps
 from adapter.execution.registry import Registry, default_registry
 from adapter.execution.runner import HandlerRunner
+from adapter.execution.turn import take_turn
 from adapter.interpreter.version import CURRENT
 from adapter.records.connecting import make_database
 from adapter.records.pooling import make_pool
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from temporalio.client import Client
 
+    from adapter.execution.deps import TurnDeps
     from adapter.settings import Settings
 
 STICKY_TIMEOUT = timedelta(seconds=2)
@@ -81,7 +83,9 @@ async def running_worker(
             new_token=lambda: str(ULID()),
         )
         engine = TemporalEngine(client, settings.task_queue)
-        relay = Relay(settings, relay_pool, engine, running.enter_context(_matcher(settings)))
+        relay = Relay(
+            settings, relay_pool, engine, running.enter_context(_matcher(settings)), _settling(deps)
+        )
         beat = Heartbeat(deps.workers, relay_pool, settings, deps.worker, relay)
         await running.enter_async_context(_background(beat.run(), relay.run()))
         await beat.once()
@@ -93,6 +97,13 @@ async def running_worker(
         # Before all else at the end: turns then return at their next boundary.
         running.callback(stopping.set)
         yield relay
+
+
+def _settling(deps: TurnDeps) -> Callable[[str], Awaitable[object]]:
+    """Turns that apply what came and begin nothing, as those of a worker that stops."""
+    stopped = asyncio.Event()
+    stopped.set()
+    return lambda ulid: take_turn(deps, ulid, stopped)
 
 
 def _temporal_worker(

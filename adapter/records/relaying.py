@@ -66,6 +66,9 @@ SELECT EXISTS (SELECT 1 FROM {names.inbox} WHERE applied_at IS NULL AND poked_at
         self._release = f"""
 UPDATE {names.inbox} b SET poked_at = NULL WHERE b.applied_at IS NULL AND b.instance_id IN (
   SELECT i.id FROM {names.instances} i WHERE i.ulid = ANY ($1::bpchar[]))"""
+        self._cancelled = f"""
+SELECT DISTINCT i.ulid FROM {names.instances} i JOIN {names.inbox} b ON b.instance_id = i.id
+WHERE i.ulid = ANY ($1::bpchar[]) AND b.applied_at IS NULL AND b.kind = 'cancel'"""
         self._due = f"""
 SELECT {claim} WHERE i.id IN (
   SELECT w.instance_id FROM {names.waits} w
@@ -101,6 +104,11 @@ SELECT {claim} WHERE i.id IN (
     async def release(self, connection: Any, ulids: Sequence[str]) -> None:
         """Takes the marks back from instances that nobody could be told of."""
         await connection.execute(self._release, list(ulids))
+
+    async def cancelled(self, connection: Any, ulids: Sequence[str]) -> list[str]:
+        """Those of the instances that somebody has asked to cancel."""
+        rows = await connection.fetch(self._cancelled, list(ulids))
+        return [row["ulid"] for row in rows]
 
     async def overdue(self, connection: Any, limit: int, after: str = "") -> list[Claim]:
         """Instances with something due for ten seconds; the caller holds the sweep's lock.

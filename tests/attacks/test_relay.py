@@ -324,7 +324,7 @@ async def test_a4_pokes_in_any_order_and_number_apply_each_row_once(
     await assert_sound(runtime, ulid)
 
 
-async def test_with_temporal_down_starts_and_events_are_accepted_and_done_when_it_is_back(
+async def test_with_temporal_down_all_is_accepted_a_cancel_is_done_and_the_rest_when_it_is_back(
     runtime: Runtime, stack: Stack, temporal_address: str
 ) -> None:
     driven = await Driven.at(temporal_address)
@@ -342,10 +342,13 @@ async def test_with_temporal_down_starts_and_events_are_accepted_and_done_when_i
                 almanac.emit("go", {"case": 1})
                 during = almanac.start(driven.queue, {"case": 2})
                 almanac.emit("go", {"case": 2})
+                unwanted = almanac.start(driven.queue, {"case": 3})
+                almanac.cancel(unwanted.ulid)
+                await reaches(runtime, unwanted.ulid, "cancelled")
             finally:
                 await asyncio.to_thread(stack.temporal.start)
             await reaches(runtime, before.ulid, "completed", 40)
             await reaches(runtime, during.ulid, "completed", 40)
 
-    await assert_sound(runtime, before.ulid)
-    await assert_sound(runtime, during.ulid)
+    for started in (before, during, unwanted):
+        await assert_sound(runtime, started.ulid)
