@@ -13,7 +13,9 @@ from adapter.interpreter.events import Failure, Finished
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
+    from adapter.execution.context import Pulse
     from adapter.execution.deps import TurnDeps
+    from adapter.execution.runner import HandlerRunner
     from adapter.graph.compiled import CompiledNode
     from adapter.interpreter.state import Key, Step
     from adapter.records.load import Loaded
@@ -30,11 +32,13 @@ class Calls:
 
     Args:
         deps: The process's handlers and settings.
-        writer: The turn's token.
+        writer: The token of the turn, or of the queued step.
+        runner: Where they run; by default where the turns' handlers do.
     """
 
-    def __init__(self, deps: TurnDeps, writer: str) -> None:
+    def __init__(self, deps: TurnDeps, writer: str, runner: HandlerRunner | None = None) -> None:
         self._deps = deps
+        self._runner = runner or deps.runner
         self._writer = writer
         self._loop = asyncio.get_running_loop()
         self._running: dict[Key, Call] = {}
@@ -47,7 +51,12 @@ class Calls:
         return bool(self._running or self._finished)
 
     def begin(
-        self, step: Step, node: CompiledNode, values: Mapping[str, Any], loaded: Loaded
+        self,
+        step: Step,
+        node: CompiledNode,
+        values: Mapping[str, Any],
+        loaded: Loaded,
+        pulse: Pulse | None = None,
     ) -> None:
         """Runs the handler of a step that this turn has just begun.
 
@@ -56,10 +65,12 @@ class Calls:
             node: Its node, an action that this worker has a handler for.
             values: The resolved input.
             loaded: The instance that it belongs to.
+            pulse: Takes the signs of life of a queued step.
         """
         config: Any = node.config
         action = self._deps.registry.actions[config.action]
-        timeout = (node.timeout or action.timeout).total_seconds()
+        queued = config.queue is not None or config.heartbeat is not None
+        timeout = action.time_for(node.timeout, queued=queued).total_seconds()
         facts = loaded.facts
         call = Call(
             step=step.id,
@@ -78,13 +89,14 @@ class Calls:
                 ),
                 loaded.actor,
                 facts.subject,
+                pulse,
             ),
             timeout=timeout,
             max_output_bytes=self._deps.settings.limits.max_output_bytes,
             report=self._report,
         )
         self._running[step.id] = call
-        self._deps.runner.submit(call)
+        self._runner.submit(call)
 
     async def results(self, patience: float | None = None) -> list[Finished]:
         """Waits until a handler has ended, and returns all that have.
@@ -119,13 +131,18 @@ class Calls:
     def keep_only(self, steps: Container[Key]) -> None:
         """Stops the handlers of steps that are not open any more; their reports are not heard."""
         for key in [key for key in self._running if key not in steps]:
-            self._deps.runner.cancel(self._running.pop(key))
+            self._runner.cancel(self._running.pop(key))
+
+    def ask(self) -> None:
+        """Asks the handlers to stop; how they end is still heard."""
+        for call in self._running.values():
+            self._runner.ask(call)
 
     def close(self) -> None:
         """Stops what is still under way; its reports are not heard any more."""
         self._closed = True
         for call in self._running.values():
-            self._deps.runner.cancel(call)
+            self._runner.cancel(call)
 
     def _report(self, finished: Finished) -> None:
         """Called on the handler's thread."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
+
+from adapter.errors import InvalidInput
+from adapter.graph.canonical import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +70,23 @@ class Actor:
     reference: Reference | None = None
 
 
+MAX_PROGRESS_BYTES = 16 * 1024
+"""What a handler tells of its progress is for people to read, not for keeping results in."""
+
+
+@dataclass(slots=True)
+class Pulse:
+    """What the handler of a queued step says while it runs; written and read by several threads.
+
+    Attributes:
+        beat: When it last said that it is alive, by the monotonic clock; None when it never did.
+        progress: The JSON text that it last gave; None when there is nothing new.
+    """
+
+    beat: float | None = None
+    progress: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ActionContext:
     """Given to a handler's parameter ``ctx``.
@@ -82,6 +103,44 @@ class ActionContext:
     subject: Reference | None
     logger: logging.LoggerAdapter[logging.Logger]
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
+    _pulse: Pulse | None = field(default=None, repr=False)
+
+    def heartbeat(self) -> bool:
+        """Says that the handler is alive; from any thread, as often as it likes.
+
+        The worker keeps the step's lease by itself. But once a handler has called this, and its
+        action or node names a heartbeat, silence for twice as long means that it hangs: the
+        attempt ends as ``step_timed_out``. In a step that is not queued it says nothing.
+
+        Returns:
+            Whether the result is still wanted; False once ``cancelled`` is set.
+        """
+        if self._pulse is not None:
+            self._pulse.beat = time.monotonic()
+        return not self.cancelled.is_set()
+
+    def progress(self, value: Any) -> None:
+        """Shows how far the handler is; also a heartbeat.
+
+        The latest value is written about once a second, for queued steps only: others are over
+        before anybody could look.
+
+        Args:
+            value: JSON, at most 16 KB.
+
+        Raises:
+            InvalidValue: It is not JSON.
+            InvalidInput: It is too large.
+        """
+        encoded = orjson.dumps(canonical(value))
+        if len(encoded) > MAX_PROGRESS_BYTES:
+            raise InvalidInput(
+                f"progress of {len(encoded)} bytes; at most {MAX_PROGRESS_BYTES} are kept, so tell"
+                " how far the step is and leave results to its output"
+            )
+        if self._pulse is not None:
+            self._pulse.progress = encoded.decode()
+        self.heartbeat()
 
 
 _LOGGER = logging.getLogger("almanac.action")
@@ -92,6 +151,7 @@ def make_context(
     step: StepInfo,
     actor: Mapping[str, Any],
     subject: Mapping[str, Any] | None,
+    pulse: Pulse | None = None,
 ) -> ActionContext:
     """Builds the context of one attempt from the loaded instance."""
     mode = str(actor.get("mode", "system"))
@@ -103,6 +163,7 @@ def make_context(
         Actor(mode, _reference(named)),
         _reference(subject),
         logging.LoggerAdapter(_LOGGER, extra),
+        _pulse=pulse,
     )
 
 

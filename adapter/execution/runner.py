@@ -132,6 +132,12 @@ class HandlerRunner:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._cancel, call)
 
+    def ask(self, call: Call) -> None:
+        """Asks a handler to stop, as ``cancel`` does, but still reports how it ended."""
+        call.context.cancelled.set()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._cancel, call)
+
     def _cancel(self, call: Call) -> None:
         for task, running in self._running.items():
             if running is call:

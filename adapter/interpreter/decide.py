@@ -15,7 +15,7 @@ from . import entries as kinds
 from .commands import arrived
 from .draft import Draft, Visit, describe
 from .events import Arrived, Claimed, Event, Failure, Finished, HandedBack, TakeOver, Tick
-from .lanes import policy_of, queue_of
+from .lanes import losses_of, policy_of, queue_of
 from .leaving import fail_instance, fail_step, leave
 from .needs import NOTHING, Needs, ValuesNeeded
 from .nodes import module_for
@@ -113,20 +113,17 @@ def _taken_over(draft: Draft, event: TakeOver) -> None:
     for step in _open_steps(draft):
         if step.status != "running" or draft.state.ended or step.id not in draft.state.steps:
             continue
-        if step.queue is None:
-            if step.token == draft.env.writer:
-                continue
-            counted = step.worker is None or step.worker in event.gone
-        elif step.id in event.expired:
-            counted = True
-        else:
+        if step.token == draft.env.writer:
             continue
+        if step.queue is not None and step.id not in event.expired:
+            continue
+        counted = step.worker is None or step.worker in event.gone
         _lost(draft, step, counted=counted)
 
 
 def _lost(draft: Draft, step: Step, *, counted: bool) -> None:
     node = draft.graph.nodes[step.node]
-    losses = step.losses + (1 if counted else 0)
+    losses = losses_of(draft, step) if counted else step.losses
     if losses < draft.env.bounds.max_lost:
         draft.emit(kinds.STEP_LOST, node.id, step.id, {"counted": counted, "final": False})
         queue = queue_of(draft, node, losses) if step.queue is None else step.queue

@@ -60,7 +60,7 @@ class TakeOver:
     """A new turn begins: open attempts of other turns are lost.
 
     Attributes:
-        gone: Workers whose heartbeat has a gap; a loss counts against ``max_lost`` only for them.
+        gone: Workers that died; a loss counts against ``max_lost`` only for them.
         expired: Queued step runs whose lease is over; others that run are left alone.
     """
 

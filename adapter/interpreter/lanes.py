@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from .draft import Draft
     from .env import Policy
+    from .state import Step
 
 INLINE_SECONDS = 2.0
 LOSSES = 2
-"""Workers that a step may kill before it is run where no other steps run."""
+"""Workers that a step may kill before it is suspected: it is queued then, and workers run suspects
+one at a time, so that the next death can be held against it alone."""
 
 DEFAULT_QUEUE = ""
 """The task queue for queued steps that name none."""
@@ -38,6 +40,16 @@ def queue_of(draft: Draft, node: CompiledNode, losses: int = 0) -> str | None:
         return DEFAULT_QUEUE
     timeout = policy.timeout if node.timeout is None else node.timeout.total_seconds()
     return DEFAULT_QUEUE if timeout > INLINE_SECONDS else None
+
+
+def losses_of(draft: Draft, step: Step) -> int:
+    """How many workers have died in a visit, this one included.
+
+    A worker that dies in a turn takes all its steps with it, and nobody can tell which of them
+    killed it. So inline losses only lead to the lane of the suspects; they end nothing.
+    """
+    losses = step.losses + 1
+    return min(losses, LOSSES) if draft.env.activities and step.queue is None else losses
 
 
 def policy_of(draft: Draft, node: CompiledNode) -> Any:

@@ -29,6 +29,15 @@ class Leases:
         )
         return frozenset(str(row["id"]) if self._text_key else row["id"] for row in rows)
 
+    async def rest(self, connection: Connection, step: Key) -> float:
+        """Seconds that are left of a running step's lease; 0 when it is over."""
+        left = await connection.fetchval(
+            "SELECT greatest(extract(epoch FROM lease_until - clock_timestamp()), 0)::float8"
+            f" FROM {self._steps} WHERE id = $1 AND status = 'running'",
+            step,
+        )
+        return float(left or 0)
+
     async def renew(self, connection: Connection, step: Key, token: str, seconds: float) -> bool:
         """Renews a lease.
 
