@@ -59,6 +59,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "misconfigured": "set the ALMANAC_* variables; `almanac dev` runs servers and prints them",
         "newer_journal": "upgrade this worker: a newer one has written to the instance",
         "no_such_file": "check the path; - reads standard input",
+        "no_worker_alive": "start one, or look at its log: almanac worker",
         "not_an_alembic_tree": "name the directory that holds env.py and versions/",
         "not_failed": "see how it stands: almanac show ULID",
         "not_found": "check the id or key",

@@ -6,10 +6,11 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 from typing import TYPE_CHECKING, Any
 
 from adapter.cli.output import stderr
-from adapter.errors import InvalidInput, Misconfigured
+from adapter.errors import InvalidInput, Misconfigured, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -50,6 +51,31 @@ def serve(settings: Settings) -> None:
         raise Misconfigured("no database is named; set ALMANAC_DATABASE_URL")
     verify(settings.database_url, settings)
     run_until_stopped(_serve(settings))
+
+
+def check_alive(settings: Settings) -> None:
+    """Returns if a worker of this host has given a sign of life; for health checks.
+
+    Raises:
+        Unavailable: None has (``no_worker_alive``), or the database cannot be reached.
+        Misconfigured: No database is named.
+    """
+    from adapter.records.connecting import make_database
+    from adapter.records.workers import ALIVE, count_alive
+    from adapter.services.faults import database_faults
+
+    database = make_database(settings, pool_size=1)
+    try:
+        with database_faults(), database.connect() as connection:
+            living = count_alive(connection, settings, socket.gethostname())
+    finally:
+        database.dispose()
+    if not living:
+        raise Unavailable(
+            f"no worker of {socket.gethostname()} on task queue {settings.task_queue} has given a"
+            f" sign of life in the last {ALIVE:g} s",
+            code="no_worker_alive",
+        )
 
 
 def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:

@@ -5,14 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from sqlalchemy import text
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from sqlalchemy import Connection as SyncConnection
 
     from adapter.settings import Settings
 
 GAP = 3.0
 """Seconds without a sign of life from which on a worker counts as gone."""
+
+
+ALIVE = 10.0
+"""The same for health checks, which must not take a slow second for a death."""
+
+
+def count_alive(connection: SyncConnection, settings: Settings, host: str) -> int:
+    """Returns how many workers of a host and the settings' task queue live, by their rows."""
+    query = text(
+        f"SELECT count(*) FROM {settings.tables.workers} WHERE stopped_at IS NULL"
+        " AND seen_at > clock_timestamp() - make_interval(secs => :alive)"
+        " AND starts_with(name, :host) AND task_queue = :queue"
+    )
+    row = {"alive": ALIVE, "host": f"{host}:"[:191], "queue": settings.task_queue}
+    return int(connection.execute(query, row).scalar_one())
 
 
 class Workers:

@@ -6,7 +6,7 @@ import typer
 
 from adapter.cli.handlers import import_handlers
 from adapter.cli.opening import Imports, settings_of
-from adapter.cli.serving import serve, set_up_logging
+from adapter.cli.serving import check_alive, serve, set_up_logging
 
 NAME = "worker"
 
@@ -18,6 +18,12 @@ def command(
         str | None, typer.Option(help="Default: $ALMANAC_TASK_QUEUE or almanac.")
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    alive: Annotated[
+        bool,
+        typer.Option(
+            "--alive", help="Run none: end with 0 if one lives on this host, else with 5."
+        ),
+    ] = False,
 ) -> None:
     """Runs a worker: takes turns of instances, calls handlers, relays commands and events.
 
@@ -27,7 +33,11 @@ def command(
 
         almanac worker --import permits.actions
         almanac worker --import permits.actions --import billing.actions --log-level debug
+        almanac worker --alive
     """
+    if alive:
+        check_alive(settings_of(ctx, task_queue=task_queue))
+        return
     set_up_logging(log_level)
     import_handlers(imports or [])
     serve(settings_of(ctx, task_queue=task_queue))
