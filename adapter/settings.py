@@ -36,6 +36,7 @@ class TableNames(_Group):
     events: TableName = "workflow_events"
     event_fields: TableName = "workflow_event_fields"
     workers: TableName = "workflow_workers"
+    step_progress: TableName = "workflow_step_progress"
 
     @model_validator(mode="after")
     def _distinct(self) -> TableNames:

@@ -1,4 +1,4 @@
-"""The tables of ours beside the documented eight: journal, inbox, events, workers."""
+"""The tables of ours beside the documented eight: journal, inbox, events, workers, progress."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class OwnTables:
-    """Builds the five tables of one choice of names and key types into a ``MetaData``."""
+    """Builds the six tables of one choice of names and key types into a ``MetaData``."""
 
     def __init__(self, choice: SchemaChoice, metadata: MetaData) -> None:
         self._choice = choice
@@ -149,6 +149,22 @@ class OwnTables:
             instant("seen_at"),
             time("stopped_at"),
             Column("details", json("details").type, nullable=False, server_default=sql("'{}'")),
+        )
+
+    def step_progress(self) -> Table:
+        """``workflow_step_progress``: how far queued steps are, as their handlers tell it."""
+        return Table(
+            self._names.step_progress,
+            self._metadata,
+            Column(
+                "step_run_id",
+                key_type(self._choice.primary_key_type),
+                ForeignKey(f"{self._names.step_runs}.id", ondelete="CASCADE"),
+                primary_key=True,
+                autoincrement=False,
+            ),
+            Column("value", json("value").type, nullable=False),
+            instant("at"),
         )
 
     def _instance(self) -> Column[Any]:

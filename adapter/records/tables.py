@@ -53,6 +53,7 @@ class Tables:
     events: Table
     event_fields: Table
     workers: Table
+    step_progress: Table
 
 
 def build_tables(settings: Settings) -> Tables:
@@ -83,4 +84,5 @@ def _build(choice: SchemaChoice) -> Tables:
         events=own.events(),
         event_fields=own.event_fields(),
         workers=own.workers(),
+        step_progress=own.step_progress(),
     )

@@ -45,6 +45,7 @@ OTHER_NAMES = TableNames(
     events="acme_facts",
     event_fields="acme_fact_fields",
     workers="acme_processes",
+    step_progress="acme_progress",
 )
 # As long as the settings allow: names that derive from them must not be cut, or they would clash.
 LONG_NAMES = TableNames(**{name: f"{name}_{'x' * 40}"[:41] for name in TableNames.model_fields})

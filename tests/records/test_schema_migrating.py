@@ -22,7 +22,7 @@ from tests.records.catalog import read_table, table_names
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-REVISIONS = ["almanac_0001", "almanac_0002", "almanac_0003", "almanac_0004"]
+REVISIONS = [f"almanac_{number:04}" for number in range(1, 7)]
 ROOT = Path(__file__).resolve().parents[2]
 
 
