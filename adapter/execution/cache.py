@@ -16,6 +16,7 @@ from adapter.interpreter.state import Key, State, Wait
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from adapter.interpreter.children import Ended
     from adapter.interpreter.events import StoredEvent
 
 
@@ -34,6 +35,9 @@ class Folded:
         cut: Keys of ``stored`` and ``pages`` whose page was full: there may be more beyond.
         passed: The last event that a wait has turned down, with all before it: their payloads are
             not kept, and they are not read again.
+        asked: Waits whose instances were looked up after they had been committed.
+        heard: Instances whose end was told, and that have not been looked up since.
+        ended: Instances that open waits name and that have ended.
         snapshot_seq: Where the last snapshot entry stands, as far as this process knows.
     """
 
@@ -45,6 +49,9 @@ class Folded:
     pages: dict[Key, list[StoredEvent]] = field(default_factory=dict)
     cut: set[Any] = field(default_factory=set)
     passed: dict[Key, Any] = field(default_factory=dict)
+    asked: set[Key] = field(default_factory=set)
+    heard: set[str] = field(default_factory=set)
+    ended: dict[str, Ended] = field(default_factory=dict)
     snapshot_seq: int = 0
 
     def stored_for(self, wait: Wait) -> Sequence[StoredEvent]:
@@ -87,6 +94,10 @@ class Folded:
                 if wait.id in self.looked and (events := self.stored_for(wait)):
                     self.passed[wait.id] = events[-1].id
         self.passed = {w: last for w, last in self.passed.items() if w in self.state.waits}
+        self.asked &= self.state.waits.keys()
+        if self.ended:
+            named = {ulid for wait in self.state.waits.values() for ulid in wait.instances}
+            self.ended = {ulid: end for ulid, end in self.ended.items() if ulid in named}
         self.stored.clear()
         self.pages.clear()
         self.cut.clear()

@@ -9,6 +9,7 @@ from adapter.execution.cache import FoldCache
 from adapter.execution.graphs import Graphs
 from adapter.interpreter.env import Policy
 from adapter.records.append import Appender
+from adapter.records.awaited import Awaited
 from adapter.records.keys import Keys, keys_for
 from adapter.records.leases import Leases
 from adapter.records.load import Loader
@@ -32,6 +33,7 @@ class TurnDeps:
         worker: This process's id, 26 characters.
         new_token: Draws the token of a turn, 26 characters.
         policies: What the decider may know of ``registry``.
+        nudge: Called when rows were written that a relay should see at once.
     """
 
     settings: Settings
@@ -41,15 +43,18 @@ class TurnDeps:
     runner: HandlerRunner
     loader: Loader
     looker: Looker
+    awaited: Awaited
     appender: Appender
     workers: Workers
     leases: Leases
     graphs: Graphs
     step_keys: Keys
     wait_keys: Keys
+    child_keys: Keys
     cache: FoldCache
     new_token: Callable[[], str]
     policies: Mapping[str, Policy]
+    nudge: Callable[[], None] = lambda: None
 
 
 def turn_deps(
@@ -70,12 +75,14 @@ def turn_deps(
         runner=runner,
         loader=Loader(settings),
         looker=Looker(settings),
+        awaited=Awaited(settings),
         appender=Appender(settings),
         workers=Workers(settings),
         leases=Leases(settings),
         graphs=Graphs(settings),
         step_keys=keys_for(settings, "step_runs"),
         wait_keys=keys_for(settings, "waits"),
+        child_keys=keys_for(settings, "instances"),
         cache=FoldCache(settings.worker.cache_instances),
         new_token=new_token,
         policies={name: _policy(action) for name, action in registry.actions.items()},

@@ -16,19 +16,22 @@ from typing import TYPE_CHECKING, Any
 from adapter.execution.cache import Folded
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.apply import fold
+from adapter.interpreter.children import Ended
 from adapter.interpreter.decide import Decision, decide
 from adapter.interpreter.entries import Entry
 from adapter.interpreter.env import Bounds, Env
 from adapter.interpreter.projection import project
 from adapter.interpreter.snapshots import as_json
 from adapter.interpreter.state import Key, State
-from adapter.records.keys import KeysSpent
+from adapter.records.children import Others
+from adapter.records.keys import KeysSpent, new_ulid
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from adapter.execution.deps import TurnDeps
     from adapter.graph.compiled import Graph
+    from adapter.interpreter.children import Definition
     from adapter.interpreter.events import Arrived, Event
     from adapter.interpreter.needs import Needs
     from adapter.records.connection import Connection
@@ -79,6 +82,7 @@ class Instance:
         self.activities = activities
         self.inputs: dict[Key, Any] = {}
         self.payloads: dict[Key, Any] = {}
+        self.definitions: dict[str, Definition | None] = {}
         self.loaded: Loaded
         self.graph: Graph
         self.bounds: Bounds
@@ -122,12 +126,21 @@ class Instance:
         told = [arrived.event for arrived in loaded.inbox if arrived.event is not None]
         if told:
             self.folded.told_of(told)
+        self._hear(loaded.inbox, alone=alone)
         self.loaded = loaded
         self._clock = (loaded.now, time.monotonic())
         self.graph = await self.deps.graphs.get(connection, loaded.version)
         self.bounds = bounds_of(self.deps.settings, self.graph)
         self._reconsider(loaded.entries)
         return loaded.inbox
+
+    def _hear(self, inbox: Sequence[Arrived], *, alone: bool) -> None:
+        """Notes whose end is told of; a poke without a word is a reason to look at all of them."""
+        for arrived in inbox:
+            if arrived.kind == "child" and isinstance(arrived.payload, dict):
+                self.folded.heard.add(str(arrived.payload.get("ulid")))
+        if not inbox and not alone:
+            self.folded.asked.clear()
 
     @asynccontextmanager
     async def locked(self, connection: Connection) -> AsyncIterator[None]:
@@ -185,6 +198,8 @@ class Instance:
         self.folded.state, self.folded.writer = state, self.writer
         self._reconsider(entries)
         self._clock = (appended.at, time.monotonic())
+        if Others.of(changes):
+            self.deps.nudge()
         return entries, appended.more
 
     async def _decide_all(
@@ -192,6 +207,8 @@ class Instance:
     ) -> tuple[list[Entry], State]:
         state = self.state
         entries: list[Entry] = []
+        # What is published may change from one append to the next.
+        self.definitions = {}
         env = await self._env(connection, KEYS_AHEAD, begin=begin)
         for event in events:
             decision, env = await self._decide(connection, state, event, env)
@@ -224,6 +241,9 @@ class Instance:
         newest = self.state.newest_id if newest is None else newest
         step_id = await self.deps.step_keys.reserve(connection, count, after=newest)
         wait_id = await self.deps.wait_keys.reserve(connection, count)
+        # Few decisions start instances: those that do ask for more ids.
+        children = 0 if count == KEYS_AHEAD else count
+        child_id = await self.deps.child_keys.reserve(connection, children)
         return Env(
             facts=self.loaded.facts,
             now=self.now(),
@@ -240,6 +260,10 @@ class Instance:
             payloads=self.payloads,
             stored=self.folded.stored_for,
             random=random.random(),
+            child_id=child_id,
+            ulid=new_ulid,
+            definitions=self.definitions,
+            ended=self.folded.ended,
         )
 
     async def _fetch(self, connection: Connection, needs: Needs) -> None:
@@ -250,6 +274,22 @@ class Instance:
             self.inputs |= await loader.inputs(connection, needs.inputs)
         if needs.payloads:
             self.payloads |= await loader.payloads(connection, needs.payloads)
+        awaited, scope = self.deps.awaited, self.loaded.owner_scope
+        if needs.definitions:
+            self.definitions |= await awaited.definitions(connection, needs.definitions, scope)
+        if needs.instances:
+            noted = [self._ended(ulid) for ulid in sorted(needs.instances)]
+            limit = self.bounds.max_output_bytes
+            self.folded.ended |= await awaited.outputs(connection, noted, scope, limit)
+
+    def _ended(self, ulid: str) -> Ended:
+        """How an instance ended, as it was found or as a wait has noted it before."""
+        known = self.folded.ended.get(ulid)
+        if known is not None:
+            return known
+        statuses = (wait.statuses.get(ulid) for wait in self.state.waits.values())
+        status: Any = next((status for status in statuses if status is not None), "unknown")
+        return Ended(ulid, status)
 
     def _reconsider(self, entries: Sequence[Entry]) -> None:
         """Has waits test again what they turned down before another line set variables.
@@ -277,7 +317,8 @@ def bounds_of(settings: Settings, graph: Graph) -> Bounds:
 
     def lower(name: str) -> int:
         limit: int = getattr(limits, name)
-        return min(getattr(own, name, None) or limit, limit)
+        lowered: int | None = getattr(own, name, None)
+        return limit if lowered is None else min(lowered, limit)
 
     return Bounds(
         max_steps=lower("max_steps"),

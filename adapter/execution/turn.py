@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adapter.execution.calls import Calls
+from adapter.execution.endings import Endings
 from adapter.execution.held import Held
 from adapter.execution.instance import Instance, Superseded
 from adapter.execution.looking import Looking
@@ -220,8 +221,15 @@ class _Turn:
         return TakeOver(gone, expired)
 
     async def _look(self) -> bool:
-        """Looks for stored events for waits that are new; True when something was found."""
-        return await self._looking().fresh(self.held.connection)
+        """Looks for what came before its wait: events, and ends of other instances.
+
+        Returns:
+            Whether something was found.
+        """
+        instance, deps = self.instance, self.deps
+        endings = Endings(deps.awaited, instance.folded, instance.loaded.owner_scope)
+        ended = await endings.fresh(self.held.connection)
+        return await self._looking().fresh(self.held.connection) or ended
 
     async def _look_further(self) -> bool:
         """Looks beyond the events that open waits have turned down."""

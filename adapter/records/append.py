@@ -17,6 +17,7 @@ import orjson
 from adapter.errors import AlmanacError
 from adapter.interpreter.projection import AT, Changes, Row
 from adapter.interpreter.version import CURRENT
+from adapter.records.children import Children, Others
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,6 +110,7 @@ class Appender:
     def __init__(self, settings: Settings) -> None:
         self._names = settings.tables
         self._key = _KEY_TYPES[settings.primary_key_type]
+        self._children = Children(settings)
         self._texts: dict[Any, str] = {}
 
     async def append(
@@ -204,14 +206,16 @@ class Appender:
             groups.append(
                 _Group(self._names.inbox, False, ("id", "result"), ("applied_at",), stamps)
             )
+        others = Others.of(changes)
         shape = (
+            others,
             set_columns,
             set_stamped,
             tuple((g.table, g.new, g.columns, g.stamped, g.count) for g in groups),
         )
         text = self._texts.get(shape)
         if text is None:
-            text = self._texts[shape] = self._text(set_columns, set_stamped, groups)
+            text = self._texts[shape] = self._text(set_columns, set_stamped, groups, others)
         arguments: list[Any] = [
             instance,
             expected_seq,
@@ -226,10 +230,14 @@ class Appender:
                     arguments += values
             else:
                 arguments += [list(column) for column in zip(*group.rows, strict=True)]
-        return text, arguments
+        return text, arguments + self._children.arguments(others, changes)
 
     def _text(
-        self, set_columns: tuple[str, ...], set_stamped: tuple[str, ...], groups: list[_Group]
+        self,
+        set_columns: tuple[str, ...],
+        set_stamped: tuple[str, ...],
+        groups: list[_Group],
+        others: Others,
     ) -> str:
         number = 5
         at = "greatest(clock.now, t.updated_at + interval '1 microsecond')"
@@ -243,7 +251,8 @@ class Appender:
         parts = [
             f"up AS (UPDATE {self._names.instances} t SET {', '.join(sets)}"
             " FROM (SELECT clock_timestamp() AS now OFFSET 0) clock"
-            " WHERE t.id = $1 AND t.lock_version = $2 RETURNING t.id, t.updated_at AS at)"
+            " WHERE t.id = $1 AND t.lock_version = $2 RETURNING t.id, t.updated_at AS at"
+            f"{self._children.returning(others)})"
         ]
         check = "0"
         for index, group in enumerate(groups):
@@ -255,6 +264,7 @@ class Appender:
                     f" (count(*) || ' of the inbox rows to stamp are there')::integer END"
                     f" FROM g{index})"
                 )
+        parts += self._children.parts(others, number)
         more = (
             f"EXISTS (SELECT 1 FROM {self._names.inbox} b WHERE b.instance_id = $1"
             f" AND b.applied_at IS NULL AND b.id <> ALL ($5::{self._key}[]))"

@@ -226,7 +226,7 @@ WITH i AS (
 SELECT 'i' AS part, i.id, i.lock_version AS seq, i.status AS kind, NULL AS node,
        i.version_id AS step, clock_timestamp() AS at, 0 AS version,
        jsonb_build_object(
-         'key', i.definition_key, 'trigger', i.trigger_payload,
+         'key', i.definition_key, 'depth', i.depth, 'trigger', i.trigger_payload,
          'owner_scope', coalesce(i.owner_type || ':' || i.owner_id, '*'),
          'subject', CASE WHEN i.subject_type IS NULL THEN NULL ELSE jsonb_build_object(
             'type', i.subject_type, 'id', i.subject_id, 'key', i.subject_key) END,
@@ -256,4 +256,5 @@ def _facts(ulid: str, instance: Mapping[str, Any]) -> Facts:
         trigger=instance["trigger"],
         subject=instance["subject"],
         instance={"id": ulid, "key": instance["key"]},
+        depth=instance["depth"],
     )
