@@ -26,6 +26,7 @@ from adapter.settings import Settings
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from adapter.graph.arguments import Parameters
     from adapter.services.joining import Joined
     from adapter.services.morphs import RefLike
     from adapter.services.publishing import Published
@@ -69,7 +70,7 @@ class Almanac(Commands):
 
         Args:
             document: The document, or its JSON text.
-            check_actions: Whether actions must be in the registry.
+            check_actions: Whether actions must be in the registry, and fit their handlers.
         """
         return validate(
             document, known_actions=self._actions(check_actions), limits=self.settings.limits
@@ -233,5 +234,5 @@ class Almanac(Commands):
             wait_for_end(look, known, seconds, living=self._living, sleep=listener.pause)
         return self.show(known)
 
-    def _actions(self, check: bool) -> frozenset[str] | None:
-        return frozenset(self.registry) if check else None
+    def _actions(self, check: bool) -> dict[str, Parameters] | None:
+        return self.registry.parameters() if check else None

@@ -20,14 +20,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from adapter.errors import Conflict, InvalidInput
-from adapter.execution.signatures import CONTEXT, arguments_of, bind
+from adapter.execution.signatures import CONTEXT, arguments_of, bind, parameters_of
 from adapter.graph.document import RetryPolicy
+
+if TYPE_CHECKING:
+    from adapter.graph.arguments import Parameters
 
 DEFAULT_TIMEOUT = timedelta(seconds=2)
 """How long an attempt may last unless its action or node says otherwise."""
@@ -155,6 +158,10 @@ class Registry:
         """The task queues that its actions name."""
         return frozenset(a.queue for a in self.actions.values() if a.queue is not None)
 
+    def parameters(self) -> dict[str, Parameters]:
+        """What the handler of each action takes, by the action's name."""
+        return {name: parameters_of(one.arguments) for name, one in self.actions.items()}
+
     def __contains__(self, name: object) -> bool:
         return name in self.actions
 
@@ -234,12 +241,15 @@ def _queue(name: str, value: Any) -> str | None:
 
 
 def _retry(name: str, value: RetryPolicy | Mapping[str, Any] | None) -> RetryPolicy | None:
-    if value is None or isinstance(value, RetryPolicy):
-        return value
+    if value is None:
+        return None
     try:
-        return RetryPolicy.model_validate(value)
+        policy = value if isinstance(value, RetryPolicy) else RetryPolicy.model_validate(value)
     except ValidationError as error:
         raise InvalidInput(f"action {name!r}: retry {dict(value)!r}: {error}") from error
+    if policy.flaw:
+        raise InvalidInput(f"action {name!r}: retry: {policy.flaw}; give a 'max' that is longer")
+    return policy
 
 
 def _is_async(function: Any) -> bool:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, Validation
 from pydantic.fields import FieldInfo
 
 from adapter.errors import InvalidInput, StepError
+from adapter.graph.arguments import Parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,6 +59,16 @@ def _field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     if isinstance(default, FieldInfo):
         return (Annotated[hint, default], Field(alias=parameter.name))
     return (hint, Field(... if default is parameter.empty else default, alias=parameter.name))
+
+
+def parameters_of(model: type[BaseModel]) -> Parameters:
+    """What a handler takes, as validation asks for it.
+
+    Args:
+        model: From ``arguments_of``.
+    """
+    named = {str(f.alias or name): f.is_required() for name, f in model.model_fields.items()}
+    return Parameters(named, open=model.model_config.get("extra") == "allow")
 
 
 def bind(name: str, model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:

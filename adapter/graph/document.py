@@ -123,6 +123,13 @@ class RetryPolicy(Part):
     factor: float = Field(2, ge=1, le=10, strict=False, allow_inf_nan=False)
     jitter: float = Field(0, ge=0, le=1, strict=False, allow_inf_nan=False)
 
+    @property
+    def flaw(self) -> str | None:
+        """Why it cannot mean what it says; not asked of what is published already."""
+        if parse_duration(self.initial) <= parse_duration(self.max):
+            return None
+        return f"the first wait, {self.initial}, is longer than the longest one, {self.max}"
+
     def delay(self, attempt: int) -> timedelta:
         """The wait after failed attempt ``attempt`` (1 = the first), without jitter."""
         initial = parse_duration(self.initial)

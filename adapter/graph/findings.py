@@ -123,6 +123,26 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
             "no handler is registered for the action",
             "register the action, or correct its name",
         ),
+        "unknown_argument": Code(
+            "error",
+            "the handler of the action has no such parameter",
+            "rename or remove the argument",
+        ),
+        "suspect_argument": Code(
+            "warning",
+            "the handler takes any argument, but has a parameter of nearly that name",
+            "rename the argument, if that parameter was meant",
+        ),
+        "missing_argument": Code(
+            "error",
+            "the handler of the action needs an argument that is not given",
+            "add it to 'input'",
+        ),
+        "retry_max_below_initial": Code(
+            "error",
+            "the longest wait between attempts is shorter than the first one",
+            "give a 'max' of at least 'initial' (without one it is PT5M)",
+        ),
         "delay_time": Code(
             "error", "a delay needs exactly one of 'for' and 'until'", "give one of the two"
         ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from adapter.graph.arguments import Parameters, check_arguments
 from adapter.graph.document import Node
 from adapter.graph.findings import Finding, find
 from adapter.graph.nodes import NOT_SUPPORTED, node_types
@@ -22,10 +24,15 @@ _LATER = ("escalations", "compensate")
 
 
 class KnownActions:
-    """The registered actions, and the hints for names that are none."""
+    """The registered actions, and the hints for names that are none.
 
-    def __init__(self, names: Collection[str]) -> None:
+    Args:
+        names: Their names; a mapping also tells what each handler takes.
+    """
+
+    def __init__(self, names: Collection[str] | Mapping[str, Parameters]) -> None:
         self.names = frozenset(names)
+        self.takes = names if isinstance(names, Mapping) else {}
         self.suggester = Suggester(self.names)
 
 
@@ -71,7 +78,9 @@ def check_node(
             find("invalid_field", path, "a node is an object")
         ]
     shape = {key: item for key, item in value.items() if key not in ("config", *_LATER)}
-    _, findings = check_shape(Node, shape, path)
+    node, findings = check_shape(Node, shape, path)
+    if node is not None and node.retry is not None and (flaw := node.retry.flaw):
+        findings.append(find("retry_max_below_initial", (*path, "retry", "initial"), flaw))
     findings += [
         find("not_supported", (*path, field), f"{field!r} cannot run yet")
         for field in _LATER
@@ -146,7 +155,10 @@ def _check_action(
     config: NodeConfig, actions: KnownActions, path: tuple[str | int, ...]
 ) -> list[Finding]:
     name = getattr(config, "action", None)
-    if name is None or name in actions.names:
+    if name is None:
         return []
+    if name in actions.names:
+        takes, given = actions.takes.get(name), getattr(config, "input", {})
+        return [] if takes is None else check_arguments(name, given, takes, (*path, "config"))
     message = f"no handler is registered for action {name!r}{actions.suggester.closest(name)}"
     return [find("unknown_action", (*path, "config", "action"), message)]

@@ -24,20 +24,23 @@ from adapter.settings import Limits
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from adapter.graph.arguments import Parameters
+
 __all__ = ["Finding", "validate"]
 
 
 def validate(
     document: Mapping[str, Any] | str | bytes,
     *,
-    known_actions: Collection[str] | None = None,
+    known_actions: Collection[str] | Mapping[str, Parameters] | None = None,
     limits: Limits | None = None,
 ) -> list[Finding]:
     """Returns every finding, in the order of the document; no error among them means it can run.
 
     Args:
         document: The document, or its JSON text.
-        known_actions: The names of all registered actions; None leaves names unchecked.
+        known_actions: The names of all registered actions, or what each of their handlers takes,
+            by name; None leaves actions unchecked.
         limits: The settings' bounds; None stands for the defaults.
     """
     limits = limits or Limits()
@@ -85,7 +88,9 @@ def _header(value: dict[str, Any], limits: Limits) -> list[Finding]:
 
 
 def _nodes(
-    value: dict[str, Any], expressions: ExpressionChecks, known_actions: Collection[str] | None
+    value: dict[str, Any],
+    expressions: ExpressionChecks,
+    known_actions: Collection[str] | Mapping[str, Parameters] | None,
 ) -> tuple[dict[str, NodeSeen], list[Finding]]:
     """The nodes by id (the first of those with the same), and what is wrong with them."""
     findings: list[Finding] = []

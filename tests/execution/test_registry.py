@@ -10,6 +10,7 @@ from pydantic import Field
 import adapter
 from adapter.errors import Conflict, InvalidInput, StepError
 from adapter.execution.registry import DEFAULT_TIMEOUT, Registry, default_registry
+from adapter.graph.document import RetryPolicy
 
 if TYPE_CHECKING:
     from decimal import Decimal as Missing
@@ -117,7 +118,15 @@ def test_a_timeout_that_is_none_is_refused(timeout: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "retry", [{}, {"max_attempts": 0}, {"max_attempts": 2, "tries": 3}, {"max_attempts": 101}]
+    "retry",
+    [
+        {},
+        {"max_attempts": 0},
+        {"max_attempts": 2, "tries": 3},
+        {"max_attempts": 101},
+        {"max_attempts": 2, "initial": "PT2S", "max": "PT1S"},
+        RetryPolicy(max_attempts=2, initial="PT1H"),
+    ],
 )
 def test_a_retry_policy_that_cannot_be_used_is_refused(retry: Any) -> None:
     with pytest.raises(InvalidInput, match="retry"):

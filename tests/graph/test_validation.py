@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from adapter.graph.arguments import Parameters
 from adapter.graph.findings import CODES
 from adapter.graph.validation import validate
 from adapter.settings import Limits
@@ -15,6 +16,7 @@ from tests.graph.wrong_documents import GOOD, WRONG, A, B, between, with_values
 from tests.graph.wrong_structures import WRONG_STRUCTURES, for_each, repeat
 
 ALL = [*WRONG, *WRONG_STRUCTURES]
+WITH_HANDLERS = {"unknown_action", "unknown_argument", "suspect_argument", "missing_argument"}
 PAGE = (Path(__file__).parents[2] / "docs" / "graph-format.md").read_text(encoding="utf-8")
 
 
@@ -45,7 +47,7 @@ def test_any_expression_that_can_give_a_list_will_do_for_items(items: str) -> No
 
 
 def test_every_code_has_a_test_and_a_row_in_the_table_of_codes() -> None:
-    tested = {code for code, _, _ in ALL} | {"unknown_action"}
+    tested = {code for code, _, _ in ALL} | {code for code in CODES if code in WITH_HANDLERS}
     rows = re.findall(r"^\| `(\w+)` \| (error|warning) \|", PAGE, re.MULTILINE)
 
     assert tested == set(CODES)
@@ -128,6 +130,43 @@ def test_actions_are_checked_where_the_registered_ones_are_known() -> None:
     assert findings(GOOD, known_actions=None) == set()
     assert findings(GOOD, known_actions={"host.act"}) == set()
     assert findings(GOOD, known_actions=[]) == {("unknown_action", "/nodes/1/config/action")}
+
+
+@pytest.mark.parametrize(
+    ("given", "open_", "expected"),
+    [
+        ({"name": 1}, False, set()),
+        ({"name": "${ trigger.name }", "loud": True}, False, set()),
+        ({}, False, {("missing_argument", "")}),
+        ({"nmae": 1}, False, {("unknown_argument", "/nmae"), ("missing_argument", "")}),
+        ({"name": 1, "x": 2}, False, {("unknown_argument", "/x")}),
+        ({"name": 1, "x": 2}, True, set()),
+        ({"name": 1, "lound": 2}, True, {("suspect_argument", "/lound")}),
+        ({"x": 2}, True, {("missing_argument", "")}),
+    ],
+)
+def test_arguments_are_checked_where_the_handlers_are_known(
+    given: dict[str, Any], open_: bool, expected: set[tuple[str, str]]
+) -> None:
+    takes = {"host.act": Parameters({"name": True, "loud": False}, open=open_)}
+    value = document([node("action", {"action": "host.act", "input": given})])
+    place = "/nodes/1/config/input"
+
+    found = findings(value, known_actions=takes)
+
+    assert found == {(code, place + below) for code, below in expected}
+    assert findings(value, known_actions={"host.act"}) == set()
+
+
+def test_a_syntax_error_is_told_in_words_with_its_place() -> None:
+    for text, told_ in (
+        ('{"a": 1,\n "b" 2}', "it is not JSON: line 2, column 6: a colon is expected"),
+        ('{"a": 1', "it is not JSON: line 1, column 8: it ends too early"),
+        ("", "it is not JSON: line 1, column 1: it is empty"),
+        ("{} x", "it is not JSON: line 1, column 4: something follows the end of the value"),
+    ):
+        (finding,) = validate(text)
+        assert finding.message == told_
 
 
 def test_limits_are_those_of_the_settings() -> None:

@@ -104,6 +104,16 @@ WRONG: list[tuple[str, str, Any]] = [
     ("invalid_field", "/nodes/1/config/status", one("end", {"status": "done"})),
     ("invalid_field", "/nodes/0/config/type", triggered({"type": "x"})),
     ("invalid_field", "/edges/1/on", with_edge({"from": "act", "to": "act", "on": "x" * 33})),
+    (
+        "retry_max_below_initial",
+        "/nodes/1/retry/initial",
+        acting(retry={"max_attempts": 2, "initial": "PT10M"}),
+    ),
+    (
+        "retry_max_below_initial",
+        "/nodes/1/retry/initial",
+        acting(retry={"max_attempts": 2, "initial": "PT2S", "max": "PT1S", "backoff": "constant"}),
+    ),
     ("invalid_duration", "/nodes/1/timeout", acting(timeout="20s")),
     ("invalid_duration", "/nodes/1/timeout", acting(timeout="PT0S")),
     (
