@@ -57,7 +57,7 @@ def read_lines(path: str) -> Iterator[tuple[int, Any]]:
     """
     for number, line in enumerate(read_file(path).splitlines(), start=1):
         if line.strip():
-            yield number, read_text(line, name=f"line {number} of {_named(path)}")
+            yield number, read_text(line, name=_named(path), line=number)
 
 
 def read_reference(text: str | None, role: str, kind: MorphKeyType) -> Ref | None:

@@ -11,6 +11,8 @@ from typing import Any
 from adapter.errors import InvalidValue
 from adapter.graph.canonical import MAX_DEPTH, TOO_DEEP, canonical, canonical_bytes, problems
 from adapter.graph.findings import Finding, find
+from adapter.graph.flaws import describe_flaw
+from adapter.graph.kinds import kind_of
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 _MOST_PROBLEMS = 100
@@ -44,7 +46,7 @@ def parse(sent: Mapping[str, Any] | str | bytes, most: int) -> tuple[Any, list[F
     else:
         value = _as_object(sent)
     if not isinstance(value, dict):
-        return None, [find("not_an_object", (), f"the document is {_kind(value)}")]
+        return None, [find("not_an_object", (), f"the document is {kind_of(value)}")]
     return _check(value, most)
 
 
@@ -72,14 +74,13 @@ def _decode(text: str | bytes) -> tuple[Any, list[Finding]]:
     try:
         text = text.decode() if isinstance(text, bytes) else text
     except UnicodeDecodeError as error:
-        return None, [find("invalid_json", (), f"the text is not UTF-8: byte {error.start}")]
+        return None, [find("invalid_json", (), f"it is not UTF-8: byte {error.start}")]
     if _depth(text) > MAX_DEPTH:
         return None, [find("too_deep", (), TOO_DEEP)]
     try:
         return json.loads(text, object_pairs_hook=_object, parse_int=_integer), []
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        return None, [find("invalid_json", (), f"{error.msg} at {where}")]
+        return None, [find("invalid_json", (), f"it is not JSON: {describe_flaw(error)}")]
 
 
 def _depth(text: str) -> int:
@@ -126,8 +127,3 @@ def _clean(value: Any, path: tuple[str | int, ...], findings: list[Finding]) -> 
 
 def _too_large(size: int, most: int) -> Finding:
     return find("document_too_large", (), f"the document has {size:,} bytes; {most:,} are allowed")
-
-
-def _kind(value: Any) -> str:
-    names = {list: "a list", str: "a text", type(None): "null", bool: "true or false"}
-    return names.get(type(value), "a number" if isinstance(value, int | float) else "no JSON")

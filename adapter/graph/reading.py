@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from adapter.graph.kinds import kind_of
 from adapter.graph.references import EVENT, NAMES, References
 from adapter.graph.syntax import Call, Comprehension, Constant, Identifier, Node, Select, children
 
@@ -90,7 +91,7 @@ def look_up(names: Mapping[str, Any], name: str, keys: tuple[str | int, ...]) ->
         LookupError: There is nothing under a key; the message says which.
     """
     value = names[name]
-    for key in keys:
+    for place, key in enumerate(keys):
         if isinstance(value, Mapping):
             if key not in value:
                 raise LookupError(f"no such key: {key!r}")
@@ -100,7 +101,8 @@ def look_up(names: Mapping[str, Any], name: str, keys: tuple[str | int, ...]) ->
                 raise LookupError(f"index {key} is outside a list of {len(value)}")
             value = value[key]
         else:
-            raise LookupError(f"there is nothing under {key!r}: it is no object or list")
+            path = ".".join(str(part) for part in (name, *keys[:place]))
+            raise LookupError(f"there is nothing under {key!r}: {path} is {kind_of(value)}")
     return dict(value) if isinstance(value, Mapping) and type(value) is not dict else value
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from adapter.errors import AlmanacError, Conflict, InvalidInput, NotSupported
+from adapter.graph.kinds import kind_of
 from adapter.records.commands import commands_of
 from adapter.records.drawing import key_of
 from adapter.services.joining import Joined, connection_of
@@ -113,7 +114,7 @@ def signal(
         )
     if payload is not None and not isinstance(payload, dict):
         raise InvalidInput(
-            f"the payload of signal {name!r} must be an object, not {type(payload).__name__}: waits"
+            f"the payload of signal {name!r} must be an object, not {kind_of(payload)}: waits"
             " match on its fields",
             code="invalid_payload",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from adapter.errors import InvalidInput
+from adapter.graph.kinds import kind_of
 from adapter.records.emitted import emitted_of
 from adapter.services.joining import Joined, connection_of
 from adapter.services.morphs import RefLike, as_ref, scope_of
@@ -66,7 +67,7 @@ def emit_many(
     connection = connection_of(joined)
     if not is_listed(events):
         raise InvalidInput(
-            f"events must be a list of pairs, not {type(events).__name__}", code="invalid_event"
+            f"events must be a list of pairs, not {kind_of(events)}", code="invalid_event"
         )
     keys, texts = list[str](), list[str | None]()
     for place, event in enumerate(events):

@@ -8,6 +8,7 @@ import orjson
 
 from adapter.errors import InvalidInput, InvalidValue
 from adapter.graph.canonical import canonical
+from adapter.graph.kinds import kind_of
 from adapter.services.texts import is_printable
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def accept_event(key: Any, payload: Any, settings: Settings) -> tuple[str, str]:
         )
     if not isinstance(payload, dict):
         raise InvalidInput(
-            f"the payload of event {key!r} must be an object, not {type(payload).__name__}: waits"
+            f"the payload of event {key!r} must be an object, not {kind_of(payload)}: waits"
             " match on its fields",
             code="invalid_payload",
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from adapter.errors import Conflict, InvalidInput, NotFound, Unavailable
+from adapter.graph.kinds import kind_of
 from adapter.records.documented import ACTOR_MODES
 from adapter.records.drawing import key_of
 from adapter.records.keys import new_ulid
@@ -128,7 +129,7 @@ def start_many(
     if not is_listed(payloads):
         # A text would start an instance for each of its characters.
         raise InvalidInput(
-            f"payloads must be a list, not {type(payloads).__name__}", code="invalid_payload"
+            f"payloads must be a list, not {kind_of(payloads)}", code="invalid_payload"
         )
     texts = [
         accept_payload(payload, settings, name=f"payload {place}")

@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 import orjson
 
 from adapter.errors import InvalidInput
+from adapter.graph.flaws import find_flaw
 
 
 def is_printable(value: Any, most: int) -> TypeGuard[str]:
@@ -18,8 +19,13 @@ def is_printable(value: Any, most: int) -> TypeGuard[str]:
     return isinstance(value, str) and 0 < len(value) <= most and value.isprintable()
 
 
-def read_text(text: str | bytes, *, name: str) -> Any:
+def read_text(text: str | bytes, *, name: str, line: int | None = None) -> Any:
     """Returns the value of a JSON text.
+
+    Args:
+        text: The text; bytes are UTF-8.
+        name: What it is called in messages.
+        line: Where it stands, when it is one line of a file.
 
     Raises:
         InvalidInput: ``invalid_json``; the message names line and column.
@@ -27,8 +33,8 @@ def read_text(text: str | bytes, *, name: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise InvalidInput(
-            f"{name} is not JSON: {error.msg.split(': line ')[0]} (line {error.lineno}, column"
-            f" {error.colno})",
-            code="invalid_json",
-        ) from None
+        flaw = find_flaw(text, line=line)
+        if flaw is None:
+            said = error.msg.split(": line ")[0]
+            flaw = f"line {line or error.lineno}, column {error.colno}: {said}"
+        raise InvalidInput(f"{name} is not JSON: {flaw}", code="invalid_json") from None
