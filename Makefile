@@ -24,7 +24,7 @@ demo: setup ## Run the permits example on embedded servers
 dev: setup ## Run embedded servers, with IMPORT=module a worker too; keeps its data in .almanac/
 	@$(BIN)/almanac dev $(addprefix --import ,$(IMPORT))
 
-test: setup ## Run the tests: about 5 minutes on two idle cores
+test: setup ## Run the tests: 2 to 5 minutes on two idle cores
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: setup ## Lint, formatting, types and the import rule

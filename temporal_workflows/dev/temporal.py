@@ -15,9 +15,12 @@ NAMESPACE: Final = "default"
 
 # The server reads the task queues of a shard at most 20 times a second unless told otherwise, and
 # an embedded one has a single shard: each poke would wait up to 50 ms, as none does in a cluster.
+# And it puts off timers to where it has read ahead, a second unless told otherwise, so that a
+# retry after 0.2 s would come after 1 s.
 SETTINGS = (
     "history.transferProcessorMaxPollRPS=1000",
     "history.timerProcessorMaxPollRPS=1000",
+    'history.timerProcessorMaxTimeShift="20ms"',
 )
 
 
