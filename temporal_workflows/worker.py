@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +86,9 @@ async def running_worker(
         relay = Relay(
             settings, relay_pool, engine, running.enter_context(_matcher(settings)), _settling(deps)
         )
+        # Handlers that append in their own transaction do so in threads of their own.
+        loop = asyncio.get_running_loop()
+        deps.nudge = lambda: _soon(loop, relay.nudge)
         beat = Heartbeat(deps.workers, relay_pool, settings, deps.worker, relay)
         await running.enter_async_context(_background(beat.run(), relay.run()))
         await beat.once()
@@ -97,6 +100,11 @@ async def running_worker(
         # Before all else at the end: turns then return at their next boundary.
         running.callback(stopping.set)
         yield relay
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # The loop is closed: nobody is left to be told.
+        loop.call_soon_threadsafe(call)
 
 
 def _settling(deps: TurnDeps) -> Callable[[str], Awaitable[object]]:

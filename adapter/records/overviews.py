@@ -103,8 +103,8 @@ SELECT * FROM (
   FROM {names.instances} c JOIN {names.definitions} d ON d.id = c.definition_id
   WHERE c.parent_instance_id =
     (SELECT id FROM {names.instances} WHERE ulid = CAST(:ulid AS varchar))
-  ORDER BY c.id DESC LIMIT CAST(:most AS integer)) newest
-ORDER BY id""")
+  ORDER BY c.created_at DESC, c.id DESC LIMIT CAST(:most AS integer)) newest
+ORDER BY created_at, id""")
         self._status = text(
             f"SELECT status FROM {names.instances} WHERE ulid = CAST(:ulid AS varchar)"
         )

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from adapter.records.awaited import unheard
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -82,6 +84,7 @@ SELECT {claim} WHERE i.id IN (
   UNION
   SELECT s.instance_id FROM {names.step_runs} s
   WHERE s.status = 'running' AND s.updated_at < clock_timestamp() - interval '10 seconds'
+  UNION{unheard(names)}
 ) AND i.status IN ('running', 'waiting') AND i.ulid > $2 ORDER BY i.ulid LIMIT $1"""
 
     async def peek(self, connection: Any) -> tuple[bool, bool]:
