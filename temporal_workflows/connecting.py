@@ -9,6 +9,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from adapter.engine.unreachable import reason_of
 from adapter.errors import Misconfigured, Unavailable
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ async def connect(settings: Settings) -> Client:
                 f" `temporal operator namespace create -n {namespace}`"
             ) from error
         # Temporal's client raises what it likes; all of it means that it is not connected.
-        told = str(error) or f"no answer within {CONNECT_TIMEOUT:g} s"
         raise Unavailable(
-            f"Temporal cannot be reached at {address}: {told}", code="temporal_unavailable"
+            f"Temporal cannot be reached at {address!r}: {reason_of(error)}",
+            code="temporal_unavailable",
+            address=address,
         ) from error

@@ -25,6 +25,7 @@ from adapter.engine.names import (
     WORKFLOW_TYPE,
     workflow_id,
 )
+from adapter.engine.unreachable import reason_of
 from adapter.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ class TemporalEngine:
             else:
                 await self._start_labelled(ulid, labels, **how)
         except _NO_ANSWER as error:
-            raise Unavailable(f"Temporal did not take {workflow_id(ulid)}: {error}") from error
+            raise Unavailable(
+                f"Temporal did not take {workflow_id(ulid)}: {reason_of(error)}"
+            ) from error
 
     async def _start_labelled(self, ulid: str, labels: Labels, **how: Any) -> None:
         shown = TypedSearchAttributes(
