@@ -11,8 +11,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from adapter.errors import Misconfigured
 from adapter.records.connecting import make_database, verify_choice
-from adapter.records.living import count_living
 from adapter.records.nudging import nudge_relays
+from adapter.records.workers import count_alive
 from adapter.services.faults import database_faults
 from adapter.services.joining import connection_of
 
@@ -106,7 +106,7 @@ class Connected:
     def _living(self) -> int:
         """How many workers are alive."""
         with self._read(None) as joined:
-            return count_living(connection_of(joined), self.settings)
+            return count_alive(connection_of(joined), self.settings)
 
     @staticmethod
     def _one_moment(connection: Connection) -> Connection:

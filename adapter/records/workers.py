@@ -22,14 +22,23 @@ ALIVE = 10.0
 """The same for health checks, which must not take a slow second for a death."""
 
 
-def count_alive(connection: SyncConnection, settings: Settings, host: str) -> int:
-    """Returns how many workers of a host and the settings' task queue live, by their rows."""
+def count_alive(connection: SyncConnection, settings: Settings, host: str | None = None) -> int:
+    """Returns how many workers live, by their rows.
+
+    Args:
+        connection: Any open connection.
+        settings: Names the table and the task queue.
+        host: Only workers of this host and of the settings' task queue; None counts all.
+    """
+    row: dict[str, Any] = {"alive": ALIVE}
+    own = ""
+    if host is not None:
+        row |= {"host": f"{host}:"[:191], "queue": settings.task_queue}
+        own = " AND starts_with(name, :host) AND task_queue = :queue"
     query = text(
         f"SELECT count(*) FROM {settings.tables.workers} WHERE stopped_at IS NULL"
-        " AND seen_at > clock_timestamp() - make_interval(secs => :alive)"
-        " AND starts_with(name, :host) AND task_queue = :queue"
+        f" AND seen_at > clock_timestamp() - make_interval(secs => :alive){own}"
     )
-    row = {"alive": ALIVE, "host": f"{host}:"[:191], "queue": settings.task_queue}
     return int(connection.execute(query, row).scalar_one())
 
 
