@@ -26,6 +26,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "definition_not_active": "activate or publish the definition, then start again",
         "definition_not_found": "publish the definition first: almanac publish FILE",
         "directory_in_use": "stop what runs there, or choose another directory: --data-dir",
+        "duplicate_action": "give one of the two handlers another name",
         "downgrade_refused": "restore a backup, or correct it with a new migration",
         "ended": "it takes no commands any more; if it failed: almanac retry ULID",
         "file_exists": "move the file away, or rename it",

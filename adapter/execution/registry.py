@@ -16,6 +16,7 @@ an activity of its own (``adapter.execution.queued``).
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ from adapter.graph.document import RetryPolicy
 
 if TYPE_CHECKING:
     from adapter.graph.arguments import Parameters
+
+LOGGER = logging.getLogger("almanac.worker")
 
 DEFAULT_TIMEOUT = timedelta(seconds=2)
 """How long an attempt may last unless its action or node says otherwise."""
@@ -102,6 +105,7 @@ class Registry:
     """Actions by name; a process usually has one, hosts with several Almanacs make their own."""
 
     actions: dict[str, Action] = field(default_factory=dict)
+    missed: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def action(
         self,
@@ -149,7 +153,9 @@ class Registry:
         if known is not None and not _same(known.function, action.function):
             raise Conflict(
                 f"action {action.name!r} is registered twice: {_origin(known.function)} and"
-                f" {_origin(action.function)}; give one of them another name"
+                f" {_origin(action.function)}; give one of them another name",
+                code="duplicate_action",
+                action=action.name,
             )
         self.actions[action.name] = action
 
@@ -161,6 +167,16 @@ class Registry:
     def parameters(self) -> dict[str, Parameters]:
         """What the handler of each action takes, by the action's name."""
         return {name: parameters_of(one.arguments) for name, one in self.actions.items()}
+
+    def miss(self, name: str) -> None:
+        """Says, once for each name, that a step waits since there is no handler for its action."""
+        if name not in self.missed:
+            self.missed.add(name)
+            LOGGER.warning(
+                "no handler for action %s: its steps wait for a worker that has one; give all"
+                " workers the same modules",
+                name,
+            )
 
     def __contains__(self, name: object) -> bool:
         return name in self.actions

@@ -197,7 +197,10 @@ class _Turn:
             return False
         config = self.instance.graph.nodes[step.node].config
         action = getattr(config, "action", None)
-        return action is None or action in self.deps.registry
+        if action is None or action in self.deps.registry:
+            return True
+        self.deps.registry.miss(action)
+        return False
 
     def _may_begin(self) -> bool:
         if self.stopping is not None and self.stopping.is_set():

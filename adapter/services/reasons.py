@@ -45,9 +45,19 @@ def why(
 
 
 def waiting_for(
-    status: str, steps: Sequence[StepView], waits: Sequence[WaitView]
+    status: str,
+    steps: Sequence[StepView],
+    waits: Sequence[WaitView],
+    document: Mapping[str, Any],
 ) -> tuple[str, ...]:
-    """Returns what has to happen for an instance to go on, a sentence for each thing."""
+    """Returns what has to happen for an instance to go on, a sentence for each thing.
+
+    Args:
+        status: The instance's.
+        steps: Its step runs.
+        waits: Its waits.
+        document: The published document.
+    """
     if status in ENDED:
         return ()
     if status == "pending":
@@ -60,10 +70,24 @@ def waiting_for(
         if step.status == "retrying":
             told.append(f"attempt {step.attempt} of {step.node}, due {_time(step.scheduled_for)}")
         elif step.status == "scheduled":
-            told.append(f"a worker that runs {step.node}")
+            told.append(_handler(document, step.node))
         elif step.status == "running":
             told.append(f"{step.node}, which runs since {_time(step.started_at)}")
     return tuple(told)
+
+
+def _handler(document: Mapping[str, Any], node: str) -> str:
+    """Who has to come for a step that nobody runs."""
+    nodes = document.get("nodes") or []
+    found: Mapping[str, Any] = next((one for one in nodes if one.get("id") == node), {})
+    config = found.get("config") or {}
+    if found.get("type") != "action":
+        return f"a worker that goes on with {node}"
+    queue = f" on task queue {config['queue']}" if config.get("queue") else ""
+    return (
+        f"a worker{queue} that has a handler for {config.get('action')} ({node}); asked for again"
+        " at least once a minute"
+    )
 
 
 def _wait(wait: WaitView) -> str:

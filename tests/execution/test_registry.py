@@ -50,8 +50,10 @@ def test_the_exported_decorator_registers_in_the_default_registry() -> None:
 def test_another_function_under_a_name_that_is_taken_is_refused_and_changes_nothing() -> None:
     registry = Registry()
     registry.action("greet")(greet)
-    with pytest.raises(Conflict, match=r"action 'greet' is registered twice: .*greet and"):
+    twice = r"action 'greet' is registered twice: .*greet and"
+    with pytest.raises(Conflict, match=twice) as refused:
         registry.action("greet")(lambda name: name)
+    assert refused.value.code == "duplicate_action"
     assert registry.actions["greet"].function is greet
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from adapter.errors import InvalidInput, NotFound
+from adapter.execution.registry import Registry
 from tests.services.graphs import document, waiting
 from tests.services.turns import take_turns
 
@@ -100,6 +101,16 @@ def test_an_instance_tells_what_it_waits_for(almanac: Almanac) -> None:
         f'event permits.moved with {{"case": "A"}} where event.n > 1 until {until} (move)',
     )
     assert almanac.show(pending.ulid).waiting_for == ("a worker that begins it",)
+
+
+def test_a_step_without_a_handler_tells_which_one_it_waits_for(almanac: Almanac) -> None:
+    almanac.publish(deciding())
+    started = almanac.start("permits", {"case": "A"})
+
+    take_turns(almanac.settings, started.ulid, registry=Registry())
+
+    (told,) = almanac.show(started.ulid).waiting_for
+    assert told.startswith("a worker that has a handler for permits.check (check)")
 
 
 def test_a_failure_is_shown_with_its_code_and_node(almanac: Almanac) -> None:
