@@ -5,7 +5,9 @@ With ``--json`` the error is one JSON object on stderr instead.
 
 from __future__ import annotations
 
+import os
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adapter.cli.output import plain, print_json, stderr
@@ -13,11 +15,16 @@ from adapter.cli.remedies import REMEDIES
 from adapter.errors import AlmanacError, InvalidInput, Misconfigured
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pydantic import ValidationError
     from rich.console import Console
 
 ENDED_BADLY = 7
 """The exit code of a wait for an instance that has failed or was cancelled."""
+
+_ENVIRONMENT = Path(".almanac/environment")
+_ADDRESSES = ("ALMANAC_DATABASE_URL", "ALMANAC_TEMPORAL_ADDRESS")
 
 INTERRUPTED = 130
 USAGE = 2
@@ -41,8 +48,9 @@ def report(error: Exception, *, as_json: bool, command: str, with_traceback: boo
         print_json({**told, "remedy": _remedy(known, command)}, error=True)
         return known.exit_code
     console = stderr()
-    _say(console, f"error[{known.code}]", known.message, "bold red")
-    for finding in known.details.get("findings", ()):
+    findings = known.details.get("findings", ())
+    _say(console, f"error[{known.code}]", _headline(known, findings), "bold red")
+    for finding in findings:
         _finding(console, finding)
     if (remedy := _remedy(known, command)) is not None:
         _say(console, "  help", remedy, "cyan")
@@ -73,7 +81,7 @@ def invalid_settings(error: ValidationError) -> Misconfigured:
 
 def _remedy(error: AlmanacError, command: str) -> str | None:
     """What to do: what the error itself says, else what its code says."""
-    remedy = error.details.get("remedy") or REMEDIES.get(error.code)
+    remedy = error.details.get("remedy") or _sourcing(error) or REMEDIES.get(error.code)
     if remedy is None:
         return None
     ulid = error.details.get("ulid")
@@ -81,10 +89,27 @@ def _remedy(error: AlmanacError, command: str) -> str | None:
     return told if ulid is None else told.replace(" ULID", f" {ulid}")
 
 
+def _sourcing(error: AlmanacError) -> str | None:
+    """What to do where servers run that this shell has not been told of."""
+    named = any(os.environ.get(name) for name in _ADDRESSES)
+    if error.code != Misconfigured.code or named or not _ENVIRONMENT.exists():
+        return None
+    return f"name the servers of `almanac dev` to this shell: . {_ENVIRONMENT}"
+
+
 def _known(error: Exception) -> AlmanacError:
     if isinstance(error, AlmanacError):
         return error
     return AlmanacError(f"{type(error).__name__}: {error}")
+
+
+def _headline(error: AlmanacError, findings: Sequence[dict[str, Any]]) -> str:
+    """The message; where findings follow, only how many, since it tells the first of them."""
+    if not findings:
+        return error.message
+    count = sum(finding.get("severity", "error") == "error" for finding in findings)
+    told = f"{count} {'error' if count == 1 else 'errors'}"
+    return f"{error.details.get('file', 'the document')} was refused: {told}"
 
 
 def _finding(console: Console, finding: dict[str, Any]) -> None:

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+NO_HANDLERS = (
+    "name the modules that register them: --import MODULE; or do not check actions: --skip-actions"
+)
+"""What to do where a command knows no handler for an action."""
+
+
 def import_handlers(modules: Sequence[str]) -> None:
     """Imports modules by their dotted names; the working directory is searched first.
 

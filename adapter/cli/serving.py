@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _LEVELS = ("debug", "info", "warning", "error")
 _STOPS = (signal.SIGINT, signal.SIGTERM)
+_NO_ACTIONS = (
+    "warning: this worker has no handlers, so steps that call actions wait for another one; name"
+    " the modules that register them: --import MODULE"
+)
 
 
 def set_up_logging(level: str) -> None:
@@ -108,6 +112,7 @@ async def _stoppable(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         if not asked:
             raise
+        stderr().print("stopped")
     finally:
         for one in _STOPS:
             loop.remove_signal_handler(one)
@@ -119,10 +124,14 @@ async def _serve(settings: Settings) -> None:
 
     async with running_worker(settings, default_registry):
         actions = sorted(default_registry)
-        listed = ", ".join(actions) if actions else "none: give --import MODULE"
-        stderr().print(
-            f"worker {os.getpid()} is ready on task queue {settings.task_queue}; actions: {listed}",
-            markup=False,
-            soft_wrap=True,
+        _say(
+            f"worker {os.getpid()} is ready on task queue {settings.task_queue}; actions:"
+            f" {', '.join(actions) or 'none'}"
         )
+        if not actions:
+            _say(_NO_ACTIONS, style="yellow")
         await asyncio.Event().wait()
+
+
+def _say(text: str, *, style: str | None = None) -> None:
+    stderr().print(text, markup=False, soft_wrap=True, style=style)

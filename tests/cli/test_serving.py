@@ -112,6 +112,22 @@ def test_dev_starts_its_own_servers_again_when_the_environment_names_them(
         assert dev.end(signal.SIGTERM) == 0
 
 
+def test_dev_with_servers_of_somebody_else_needs_no_directory(
+    tmp_path: Path, commands: list[Command], database_url: str, temporal_address: str
+) -> None:
+    named = {
+        "ALMANAC_DATABASE_URL": database_url,
+        "ALMANAC_TEMPORAL_ADDRESS": temporal_address,
+        "ALMANAC_VALKEY_URL": "valkey://127.0.0.1:1",
+    }
+    dev = Command(tmp_path, "dev", "--no-ui", "--json", **named)
+    commands.append(dev)
+
+    eventually(lambda: dev.says("ready after"), 60)
+    assert database_url in (tmp_path / ".almanac" / "environment").read_text()
+    assert dev.end(signal.SIGTERM) == 0
+
+
 def test_dev_says_which_named_server_does_not_answer(
     tmp_path: Path, commands: list[Command]
 ) -> None:
@@ -123,6 +139,7 @@ def test_dev_says_which_named_server_does_not_answer(
     assert dev.process.wait(60) == 5
     dev.says("error[database_unavailable]")
     dev.says("help: ALMANAC_DATABASE_URL names a server that does not answer; unset it")
+    assert not (tmp_path / ".almanac").exists()
     assert "\\t" not in dev.err.read_text()
 
 
@@ -149,6 +166,28 @@ def test_a_worker_runs_instances_and_ends_with_zero(
 
     assert view.steps[1].output == "hello you"
     assert worker.end(signal.SIGTERM) == 0
+    assert worker.err.read_text().endswith("stopped\n")
+
+
+def test_a_worker_without_modules_says_what_it_cannot_do(
+    tmp_path: Path, commands: list[Command], database_url: str, temporal_address: str
+) -> None:
+    worker = Command(
+        tmp_path,
+        "worker",
+        "--task-queue",
+        str(ULID()),
+        ALMANAC_DATABASE_URL=database_url,
+        ALMANAC_TEMPORAL_ADDRESS=temporal_address,
+    )
+    commands.append(worker)
+    eventually(lambda: worker.says("actions: none"), 30)
+    eventually(lambda: worker.says("name the modules that register them: --import MODULE"), 5)
+    with Almanac(Settings(database_url=database_url), registry=Registry()) as almanac:
+        almanac.publish(GREETING, check_actions=False)
+        almanac.start("permits", {"name": "you"})
+        eventually(lambda: worker.says("no handler for action permits.greet"), 30)
+    assert worker.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.parametrize(
@@ -174,6 +213,9 @@ def test_a_worker_that_cannot_work_says_why(
 
     assert worker.process.wait(60) == code
     worker.says(f"error[{told}]")
+    text = worker.err.read_text()
+    assert "tonic" not in text
+    assert "Os {" not in text
 
 
 def test_a_worker_without_its_namespace_says_so(

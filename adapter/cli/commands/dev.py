@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -59,6 +60,7 @@ def command(
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.default_int_handler)
     home = None if temporary else data_dir
+    fresh = home is not None and not home.exists()
     environ = os.environ if home is None else without_own(os.environ, home)
     stack = Stack.from_environment(data_dir=home, ui=ui, environ=environ)
     if stack.addresses:
@@ -76,6 +78,7 @@ def command(
         environment = stack.environment()
         if home is not None:
             _write(home / ENVIRONMENT, environment)
+        fresh = False
         _print(environment, _console(stack), as_json=as_json)
         stderr().print(f"ready after {time.monotonic() - began:.1f} s; Ctrl-C ends it")
         if imports:
@@ -89,6 +92,9 @@ def command(
     finally:
         with stderr().status("Stopping the servers"):
             stack.stop()
+        if fresh and home is not None:
+            # It never came to be of use.
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def _migrate(settings: "Settings", *, given: bool) -> None:
@@ -107,6 +113,8 @@ def _migrate(settings: "Settings", *, given: bool) -> None:
 
 def _write(path: Path, environment: dict[str, str]) -> None:
     lines = (f"export {name}={shlex.quote(value)}\n" for name, value in environment.items())
+    # Nobody has made it where all servers are somebody else's.
+    path.parent.mkdir(parents=True, exist_ok=True)
     # It holds the passwords of the servers.
     path.touch(mode=0o600)
     path.write_text("".join(lines))

@@ -1,15 +1,19 @@
 """``almanac publish``: makes graph documents the current versions of their definitions."""
 
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapter.cli.handlers import import_handlers
+from adapter.cli.handlers import NO_HANDLERS, import_handlers
 from adapter.cli.inputs import read_file, read_reference
 from adapter.cli.opening import AsJson, Imports, Owner, SkipActions, open_almanac
 from adapter.cli.output import cell, print_json, stderr, stdout, table
-from adapter.errors import InvalidInput
+from adapter.errors import InvalidDocument, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NAME = "publish"
 
@@ -50,17 +54,18 @@ def command(
         by = read_reference(publisher, "publisher", settings.key_type)
         documents = [read_file(file) for file in files]
         with almanac.transaction() as connection, stderr().status("Publishing"):
-            published = [
-                almanac.publish(
-                    document,
-                    owner=owned,
-                    publisher=by,
-                    expected_checksum=expected_checksum,
-                    check_actions=not skip_actions,
-                    connection=connection,
-                )
-                for document in documents
-            ]
+            published = []
+            for file, document in zip(files, documents, strict=True):
+                with _naming(file):
+                    one = almanac.publish(
+                        document,
+                        owner=owned,
+                        publisher=by,
+                        expected_checksum=expected_checksum,
+                        check_actions=not skip_actions,
+                        connection=connection,
+                    )
+                published.append(one)
     if as_json:
         print_json([asdict(one) for one in published])
         return
@@ -74,3 +79,16 @@ def command(
             stderr().print(
                 cell(f"warning {one.key}: {warning.pointer}: {warning.message}; {warning.remedy}")
             )
+
+
+@contextmanager
+def _naming(file: str) -> "Iterator[None]":
+    """Has the refusal of a document say which file it is, and what to do about its actions."""
+    try:
+        yield
+    except InvalidDocument as error:
+        details = {**error.details, "file": file}
+        errors = [f for f in error.details.get("findings", ()) if f["severity"] == "error"]
+        if errors and all(finding["code"] == "unknown_action" for finding in errors):
+            details["remedy"] = NO_HANDLERS
+        raise InvalidDocument(error.message, **details) from error

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from adapter.cli.failures import USAGE
-from adapter.cli.handlers import import_handlers
+from adapter.cli.handlers import NO_HANDLERS, import_handlers
 from adapter.cli.inputs import read_file
 from adapter.cli.opening import AsJson, Imports, SkipActions, open_almanac
-from adapter.cli.output import cell, print_json, stdout, table
+from adapter.cli.output import cell, print_json, stderr, stdout, table
 
 NAME = "validate"
 
@@ -43,6 +43,9 @@ def command(
     else:
         for file, listed in found.items():
             _print(file, listed, valid=file not in bad)
+        codes = {finding["code"] for findings in found.values() for finding in findings}
+        if "unknown_action" in codes:
+            stderr().print(f"actions that are not known: {NO_HANDLERS}", soft_wrap=True)
     raise typer.Exit(USAGE if bad else 0)
 
 

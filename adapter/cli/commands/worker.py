@@ -27,9 +27,10 @@ def command(
 ) -> None:
     """Runs a worker: takes turns of instances, calls handlers, relays commands and events.
 
-    Run as many as you like, on as many machines. It checks the database and Temporal first. On
-    SIGTERM or Ctrl-C it finishes what runs at the next step boundary and ends with 0; a second
-    signal ends it at once, which loses nothing that is recorded.
+    Run as many as you like, on as many machines, and give all of them the same modules: a step
+    whose action a worker does not have waits until another one takes it. It checks the database
+    and Temporal first. On SIGTERM or Ctrl-C it finishes what runs at the next step boundary and
+    ends with 0; a second signal ends it at once, which loses nothing that is recorded.
 
         almanac worker --import permits.actions
         almanac worker --import permits.actions --import billing.actions --log-level debug
