@@ -16,6 +16,10 @@ MorphKeyType = Literal["bigint", "uuid", "ulid", "string"]
 TableName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,40}$")]
 
 
+MIN_LEASE = timedelta(seconds=5)
+"""No lease is shorter: a dead worker has to be known as dead when its leases end."""
+
+
 class _Group(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -95,6 +99,27 @@ class Worker(_Group):
     stretch: timedelta = Field(timedelta(seconds=1), description="how long one turn may go on")
     relay_interval: timedelta = timedelta(milliseconds=50)
     sweep_interval: timedelta = timedelta(seconds=60)
+    steps: int = Field(
+        20, ge=1, le=1_000, description="queued steps under way, for each task queue"
+    )
+    queues: tuple[str, ...] | None = Field(
+        None, description="task queues to take queued steps from; by default all that actions name"
+    )
+    lease: timedelta = Field(
+        timedelta(seconds=10),
+        ge=MIN_LEASE,
+        description="after which a queued step is lost whose worker gives no sign of life",
+    )
+    grace: timedelta = Field(
+        timedelta(seconds=1),
+        ge=timedelta(0),
+        description="what a stopping worker leaves queued steps before it asks them to stop",
+    )
+    shutdown: timedelta = Field(
+        timedelta(seconds=30),
+        ge=timedelta(0),
+        description="after which a stopping worker leaves steps behind that do not stop",
+    )
     cache_instances: int = Field(2_000, ge=0, description="folded states kept in memory")
 
 

@@ -1,22 +1,36 @@
-"""The activities: thin wrappers that turn Temporal's calls into turns."""
+"""The activities: thin wrappers that turn Temporal's calls into turns and steps."""
 
 from __future__ import annotations
 
+import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from adapter.errors import NotFound
+from adapter.execution.queued import StepDelayed, run_step
 from adapter.execution.turn import take_turn
 from adapter.records.load import NewerJournal
-from temporal_workflows.contracts import NEWER_JOURNAL, NOT_FOUND, TURN_ACTIVITY, Turned
+from temporal_workflows.contracts import (
+    NEWER_JOURNAL,
+    NOT_FOUND,
+    NOT_NOW,
+    STEP_ACTIVITY,
+    TURN_ACTIVITY,
+    QueuedStep,
+    Turned,
+)
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from adapter.execution.deps import TurnDeps
+    from adapter.execution.turn import TurnResult
+
+ELSEWHERE = 5.0
+"""Seconds after which a step is offered again that this worker cannot read."""
 
 
 class TurnActivities:
@@ -36,16 +50,24 @@ class TurnActivities:
         self._ended = ended
 
     @activity.defn(name=TURN_ACTIVITY)
-    async def turn(self, ulid: str) -> Turned:
-        """Takes one turn; only infrastructure errors leave it as exceptions, to be retried."""
+    async def turn(self, ulid: str, known: list[str]) -> Turned:
+        """Takes one turn; only infrastructure errors leave it as exceptions, to be retried.
+
+        Args:
+            ulid: The instance.
+            known: The steps that are being run by activities.
+        """
         try:
-            result = await take_turn(self._deps, ulid, self._stopping)
+            result = await take_turn(
+                self._deps, ulid, self._stopping, activities=True, known=frozenset(known)
+            )
         except NewerJournal as error:
             raise ApplicationError(error.message, type=NEWER_JOURNAL, non_retryable=True) from error
         except NotFound as error:
             raise ApplicationError(error.message, type=NOT_FOUND, non_retryable=True) from error
         if result.ended:
             self._ended(ulid)
+        start, stop = _changed(result, known)
         return Turned(
             result.status,
             result.node,
@@ -53,4 +75,78 @@ class TurnActivities:
             result.more,
             result.delay,
             result.stuck,
+            start,
+            stop,
         )
+
+
+class StepActivities:
+    """The activity of queued steps of one worker process.
+
+    Args:
+        deps: What the process's turns and steps share.
+        stopping: Set when the worker shuts down; steps are then handed back.
+    """
+
+    def __init__(self, deps: TurnDeps, stopping: asyncio.Event) -> None:
+        self._deps = deps
+        self._stopping = stopping
+
+    @activity.defn(name=STEP_ACTIVITY)
+    async def step(self, ulid: str, step: str) -> None:
+        """Runs a queued step, or asks for it to be offered again.
+
+        A cancellation is hearsay: Temporal may have forgotten the execution, or begun another run
+        of it. The record is asked, and ends the step if it is not wanted any more.
+        """
+        doubt = asyncio.Event()
+        running = asyncio.create_task(
+            run_step(
+                self._deps,
+                ulid,
+                step,
+                beat=activity.heartbeat,
+                doubt=doubt,
+                stopping=self._stopping,
+            )
+        )
+        try:
+            await _outlive(running, doubt)
+        except StepDelayed as delayed:
+            raise _again(str(delayed), NOT_NOW, delayed.seconds) from delayed
+        except NewerJournal as error:
+            raise _again(error.message, NEWER_JOURNAL, ELSEWHERE) from error
+        except NotFound as error:
+            # Pruned, and then the driver ends; or another deployment polls this task queue.
+            raise _again(error.message, NOT_FOUND, ELSEWHERE) from error
+
+
+async def _outlive(running: asyncio.Task[None], doubt: asyncio.Event) -> None:
+    while True:
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            if running.cancelled():
+                raise
+            doubt.set()
+        else:
+            return
+
+
+def _again(message: str, kind: str, seconds: float) -> ApplicationError:
+    return ApplicationError(
+        message,
+        type=kind,
+        next_retry_delay=timedelta(seconds=seconds),
+        category=ApplicationErrorCategory.BENIGN,
+    )
+
+
+def _changed(result: TurnResult, known: Sequence[str]) -> tuple[list[QueuedStep], list[str]]:
+    """What the driver has to start and to stop; only changes cross, as there may be thousands."""
+    if result.queued is None:
+        return [], []
+    listed = {queued.step for queued in result.queued}
+    begun = set(known)
+    start = [QueuedStep(q.step, q.queue) for q in result.queued if q.step not in begun]
+    return start, [step for step in known if step not in listed]

@@ -17,9 +17,12 @@ from temporal_workflows.contracts import (
     LOOK_SIGNAL,
     NEWER_JOURNAL,
     NOT_FOUND,
+    STEP_ACTIVITY,
     TURN_ACTIVITY,
     WORKFLOW_TYPE,
+    QueuedStep,
     Turned,
+    queue_name,
 )
 
 TURN_TIMEOUT = timedelta(days=2)
@@ -29,6 +32,15 @@ TURN_RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=100),
     maximum_interval=timedelta(seconds=10),
     non_retryable_error_types=[NEWER_JOURNAL, NOT_FOUND],
+)
+STEP_TIMEOUT = timedelta(days=3650)
+"""None, which Temporal does not offer: attempts and their time-outs are the record's."""
+
+STEP_SILENCE = timedelta(seconds=5)
+"""A worker that is silent for so long has died; another one is offered its step, and finds out."""
+
+STEP_RETRY = RetryPolicy(
+    initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=10)
 )
 LET_GO = 0.001
 """Seconds of the timer that ends a workflow task, so that a worker that stops can let go."""
@@ -43,11 +55,16 @@ MAX_EVENTS = 20_000
 
 @workflow.defn(name=WORKFLOW_TYPE)
 class InstanceDriver:
-    """Drives one instance: turn, wait for a poke or for the time that the turn named, again."""
+    """Drives one instance: turn, run queued steps, wait for a poke or a time, again.
+
+    What it knows of activities is only what Temporal tells it in this run.
+    """
 
     def __init__(self) -> None:
         self._poked = False
         self._signals = 0
+        self._steps: dict[str, workflow.ActivityHandle[None]] = {}
+        self._stopped: set[str] = set()
 
     @workflow.signal(name=LOOK_SIGNAL)
     def look(self) -> None:
@@ -74,15 +91,21 @@ class InstanceDriver:
             workflow.set_current_details(f"{turned.status} at {turned.node}")
             if self._should_continue_as_new():
                 workflow.continue_as_new(ulid)
-            if turned.more and not turned.stuck:
-                idle = IDLE_FIRST
+            issued = self._reconcile(ulid, turned)
+            more = turned.more and not turned.stuck
+            if issued or more:
                 await asyncio.sleep(LET_GO)
+            if more:
+                idle = IDLE_FIRST
                 continue
             if turned.stuck:
                 # Must not become a hot loop; and another worker may have what this one lacks: the
                 # first task of a new run goes to any of them, the next one of this run only here.
                 await self._wait(idle)
-                workflow.continue_as_new(args=[ulid, min(idle * 2, IDLE_MOST)])
+                idle = min(idle * 2, IDLE_MOST)
+                if not self._steps:
+                    workflow.continue_as_new(args=[ulid, idle])
+                continue
             idle = IDLE_FIRST
             await self._wait(turned.delay)
 
@@ -90,7 +113,7 @@ class InstanceDriver:
         try:
             turned: Turned = await workflow.execute_local_activity(
                 TURN_ACTIVITY,
-                ulid,
+                args=[ulid, list(self._steps)],
                 result_type=Turned,
                 start_to_close_timeout=TURN_TIMEOUT,
                 retry_policy=TURN_RETRY,
@@ -106,6 +129,43 @@ class InstanceDriver:
                 raise RuntimeError(cause.message) from error
             raise
 
+    def _reconcile(self, ulid: str, turned: Turned) -> bool:
+        """Starts and stops activities as the turn says; True when it gave any command."""
+        issued = False
+        for step in turned.stop:
+            if step in self._steps and step not in self._stopped:
+                # Until it has stopped it stays known: Temporal refuses a second one of its id.
+                self._stopped.add(step)
+                self._steps[step].cancel()
+                issued = True
+        for queued in turned.start:
+            if queued.step not in self._steps:
+                self._start(ulid, queued)
+                issued = True
+        return issued
+
+    def _start(self, ulid: str, queued: QueuedStep) -> None:
+        handle = workflow.start_activity(
+            STEP_ACTIVITY,
+            args=[ulid, queued.step],
+            activity_id=queued.step,
+            task_queue=queue_name(workflow.info().task_queue, queued.queue),
+            start_to_close_timeout=STEP_TIMEOUT,
+            heartbeat_timeout=STEP_SILENCE,
+            retry_policy=STEP_RETRY,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        )
+        self._steps[queued.step] = handle
+        handle.add_done_callback(lambda _: self._over(queued.step))
+
+    def _over(self, step: str) -> None:
+        """Looks at the record for how a step ended; what its activity says of it is not asked."""
+        handle = self._steps.pop(step)
+        self._stopped.discard(step)
+        if not handle.cancelled():
+            handle.exception()
+        self._poked = True
+
     async def _wait(self, pause: float | None) -> None:
         timeout = None if pause is None else timedelta(seconds=pause)
         try:
@@ -114,9 +174,12 @@ class InstanceDriver:
             return
 
     def _should_continue_as_new(self) -> bool:
+        """Whether to go on in a fresh run: at a quiet point if there is one in time.
+
+        Activities that are under way are left to themselves: they hear from the record whether
+        they are still wanted, and the leases of their steps keep second ones out.
+        """
         info = workflow.info()
-        return (
-            info.is_continue_as_new_suggested()
-            or self._signals > MAX_SIGNALS
-            or info.get_current_history_length() > MAX_EVENTS
-        )
+        if self._signals > MAX_SIGNALS or info.get_current_history_length() > MAX_EVENTS:
+            return True
+        return info.is_continue_as_new_suggested() and not self._steps

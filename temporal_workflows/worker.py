@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
@@ -20,9 +21,10 @@ from adapter.interpreter.version import CURRENT
 from adapter.records.connecting import make_database
 from adapter.records.pooling import make_pool
 from adapter.services.matching import match_events
-from temporal_workflows.activities import TurnActivities
+from temporal_workflows.activities import StepActivities, TurnActivities
 from temporal_workflows.attributes import register_attributes
 from temporal_workflows.connecting import connect
+from temporal_workflows.contracts import queue_name
 from temporal_workflows.driver import InstanceDriver
 from temporal_workflows.heartbeat import Heartbeat
 from temporal_workflows.relay import Relay
@@ -35,8 +37,18 @@ if TYPE_CHECKING:
     from adapter.execution.deps import TurnDeps
     from adapter.settings import Settings
 
+LOGGER = logging.getLogger("almanac.worker")
+
 STICKY_TIMEOUT = timedelta(seconds=2)
 """How long a task waits for the worker that cached the instance: a killed one delays no longer."""
+
+HEARTBEAT = timedelta(seconds=1)
+
+STOPPING = 5.0
+"""Seconds that a worker takes to stop beside what its steps take."""
+
+THREADS_PER_STEP = 4
+"""A plain handler that outlives its time-out keeps its thread; others must still find one."""
 
 MATCH_BATCH = 500
 RELAY_CONNECTIONS = 4
@@ -71,15 +83,14 @@ async def running_worker(
         running.push_async_callback(pool.close)
         relay_pool = await make_pool(settings, RELAY_CONNECTIONS)
         running.push_async_callback(relay_pool.close)
-        runner = HandlerRunner()
-        runner.start()
-        running.callback(runner.stop)
+        runner = _runner(running)
         deps = turn_deps(
             settings,
             pool,
             worker=str(ULID()),
             registry=registry,
             runner=runner,
+            step_runner=_runner(running, THREADS_PER_STEP * settings.worker.steps),
             new_token=lambda: str(ULID()),
         )
         engine = TemporalEngine(client, settings.task_queue)
@@ -93,10 +104,13 @@ async def running_worker(
         await running.enter_async_context(_background(beat.run(), relay.run()))
         await beat.once()
         running.push_async_callback(beat.leave)
-        activities = TurnActivities(deps, stopping, relay.ended)
-        await running.enter_async_context(
-            _temporal_worker(client, settings, activities, workflow_runner)
-        )
+        turns = TurnActivities(deps, stopping, relay.ended)
+        steps = StepActivities(deps, stopping)
+        workers = [_own_worker(client, settings, turns, steps, workflow_runner)]
+        workers += [
+            _queue_worker(client, settings, steps, queue) for queue in _queues(settings, registry)
+        ]
+        await running.enter_async_context(_polling(workers, settings))
         # Before all else at the end: turns then return at their next boundary.
         running.callback(stopping.set)
         yield relay
@@ -111,13 +125,66 @@ def _settling(deps: TurnDeps) -> Callable[[str], Awaitable[object]]:
     """Turns that apply what came and begin nothing, as those of a worker that stops."""
     stopped = asyncio.Event()
     stopped.set()
-    return lambda ulid: take_turn(deps, ulid, stopped)
+    return lambda ulid: take_turn(deps, ulid, stopped, activities=True)
 
 
-def _temporal_worker(
+def _runner(running: AsyncExitStack, threads: int = 32) -> HandlerRunner:
+    runner = HandlerRunner(threads)
+    runner.start()
+    running.callback(runner.stop)
+    return runner
+
+
+def _queues(settings: Settings, registry: Registry) -> list[str]:
+    """The task queues beside its own that a worker takes queued steps from."""
+    chosen = settings.worker.queues
+    return sorted(registry.queues if chosen is None else set(chosen))
+
+
+@asynccontextmanager
+async def _polling(workers: list[Worker], settings: Settings) -> AsyncIterator[None]:
+    """Runs Temporal's workers; at the end all stop at once, and in a bounded time."""
+    async with AsyncExitStack() as running:
+        for worker in workers:
+            await running.enter_async_context(worker)
+        try:
+            yield
+        finally:
+            stops = [asyncio.create_task(worker.shutdown()) for worker in workers]
+            bound = settings.worker.shutdown.total_seconds() + STOPPING
+            _, late = await asyncio.wait(stops, timeout=bound)
+            if late:
+                LOGGER.error("stopping took more than %g s; what still runs is left behind", bound)
+                running.pop_all()
+
+
+def _queue_worker(client: Client, settings: Settings, steps: StepActivities, queue: str) -> Worker:
+    return Worker(
+        client,
+        task_queue=queue_name(settings.task_queue, queue),
+        activities=[steps.step],
+        **_common(settings),
+    )
+
+
+def _common(settings: Settings) -> dict[str, Any]:
+    return {
+        # Without a name of its own the client library hashes every loaded module for one, which
+        # takes longer than all the rest of a start.
+        "build_id": f"almanac-{CURRENT}",
+        "max_concurrent_activities": settings.worker.steps,
+        # A cancellation comes with the answer to a heartbeat.
+        "max_heartbeat_throttle_interval": HEARTBEAT,
+        "default_heartbeat_throttle_interval": HEARTBEAT,
+        "graceful_shutdown_timeout": settings.worker.shutdown,
+    }
+
+
+def _own_worker(
     client: Client,
     settings: Settings,
-    activities: TurnActivities,
+    turns: TurnActivities,
+    steps: StepActivities,
     workflow_runner: WorkflowRunner | None,
 ) -> Worker:
     slots = settings.worker.turns
@@ -125,17 +192,14 @@ def _temporal_worker(
         client,
         task_queue=settings.task_queue,
         workflows=[InstanceDriver],
-        activities=[activities.turn],
+        activities=[turns.turn, steps.step],
         workflow_runner=workflow_runner or UnsandboxedWorkflowRunner(),
-        # Without a name of its own the client library hashes every loaded module for one, which
-        # takes longer than all the rest of a start.
-        build_id=f"almanac-{CURRENT}",
         # Fewer turns than workflow tasks: a full house of turns must not stop pokes and timers.
         max_concurrent_local_activities=slots,
         max_concurrent_workflow_tasks=2 * slots + 8,
         max_cached_workflows=5_000,
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
-        graceful_shutdown_timeout=timedelta(seconds=10),
+        **_common(settings),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from adapter.execution.cache import FoldCache
@@ -14,6 +15,7 @@ from adapter.records.keys import Keys, keys_for
 from adapter.records.leases import Leases
 from adapter.records.load import Loader
 from adapter.records.look import Looker
+from adapter.records.progress import Progress
 from adapter.records.workers import Workers
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ class TurnDeps:
         worker: This process's id, 26 characters.
         new_token: Draws the token of a turn, 26 characters.
         policies: What the decider may know of ``registry``.
+        progress: What handlers of queued steps tell.
+        step_runner: Where handlers of queued steps run: apart from those of turns, which are short.
+        suspects: Held by the queued step that this process runs of those that have killed workers.
+        unhandled: Actions without a handler here that were logged.
         nudge: Called when rows were written that a relay should see at once.
     """
 
@@ -54,6 +60,10 @@ class TurnDeps:
     cache: FoldCache
     new_token: Callable[[], str]
     policies: Mapping[str, Policy]
+    progress: Progress
+    step_runner: HandlerRunner
+    suspects: threading.Lock = field(default_factory=threading.Lock)
+    unhandled: set[str] = field(default_factory=set)
     nudge: Callable[[], None] = lambda: None
 
 
@@ -65,8 +75,9 @@ def turn_deps(
     registry: Registry,
     runner: HandlerRunner,
     new_token: Callable[[], str],
+    step_runner: HandlerRunner | None = None,
 ) -> TurnDeps:
-    """Puts the parts together for one process."""
+    """Puts the parts together for one process; queued steps run beside turns by default."""
     return TurnDeps(
         settings=settings,
         pool=pool,
@@ -86,6 +97,8 @@ def turn_deps(
         cache=FoldCache(settings.worker.cache_instances),
         new_token=new_token,
         policies={name: _policy(action) for name, action in registry.actions.items()},
+        progress=Progress(settings),
+        step_runner=step_runner or runner,
     )
 
 

@@ -22,7 +22,7 @@ from adapter.interpreter.events import Arrived, Event, TakeOver, Tick
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from adapter.execution.deps import TurnDeps
     from adapter.interpreter.entries import Entry
@@ -62,7 +62,8 @@ class TurnResult:
         delay: Seconds to the next thing that falls due; None when only an event can go on.
         progressed: Whether the turn wrote anything.
         stuck: Work is due that this turn could not do; another one at once would not help.
-        queued: All steps that activities are to run, or are running.
+        queued: All steps that activities are to run, or are running; while paused only these.
+            None when another turn came in between, which knows better.
     """
 
     status: str
@@ -72,7 +73,7 @@ class TurnResult:
     delay: float | None
     progressed: bool
     stuck: bool = False
-    queued: tuple[Queued, ...] = ()
+    queued: tuple[Queued, ...] | None = ()
 
 
 async def take_turn(
@@ -81,6 +82,7 @@ async def take_turn(
     stopping: asyncio.Event | None = None,
     *,
     activities: bool = False,
+    known: Collection[str] = frozenset(),
 ) -> TurnResult:
     """Takes one turn of an instance.
 
@@ -89,6 +91,8 @@ async def take_turn(
         ulid: The instance.
         stopping: When set, no further step is begun and the turn returns at the next boundary.
         activities: Whether the caller sees to it that queued steps are run; else all are inline.
+        known: Queued steps that it sees to already. Others have to reach it soon: while there are
+            any, the turn begins no handler that it would have to wait for.
 
     Raises:
         NotFound: No such instance.
@@ -97,7 +101,7 @@ async def take_turn(
             be repeated.
     """
     async with Held(deps.pool) as held:
-        turn = _Turn(deps, ulid, held, stopping, activities=activities)
+        turn = _Turn(deps, ulid, held, stopping, activities=activities, known=known)
         try:
             return await turn.run()
         finally:
@@ -113,10 +117,12 @@ class _Turn:
         stopping: asyncio.Event | None,
         *,
         activities: bool,
+        known: Collection[str],
     ) -> None:
         self.deps = deps
         self.held = held
         self.stopping = stopping
+        self.known = known
         self.began = time.monotonic()
         writer = deps.new_token()
         self.instance = Instance(deps, ulid, writer, deps.cache.take(ulid), activities=activities)
@@ -135,7 +141,13 @@ class _Turn:
             await self._go_on(events)
         except Superseded:
             return TurnResult(
-                self.state.status, self.state.current, False, True, MIN_DELAY, self.progressed
+                self.state.status,
+                self.state.current,
+                False,
+                True,
+                MIN_DELAY,
+                self.progressed,
+                queued=None,
             )
         self.deps.cache.put(self.instance.ulid, self.instance.folded)
         return self._result()
@@ -154,8 +166,11 @@ class _Turn:
             if self._has_pending() or self._commands(events):
                 events.append(Tick())
 
-    async def _load_again(self) -> list[Arrived]:
-        return await self.instance.load(self.held.connection, alone=True)
+    async def _load_again(self) -> list[Event]:
+        """What came in meanwhile: commands, and what queued steps have reported."""
+        seq = self.state.seq
+        inbox = await self.instance.load(self.held.connection, alone=True)
+        return [*inbox, Tick()] if self.state.seq != seq and not inbox else [*inbox]
 
     async def _results(self) -> list[Event]:
         """Waits for handlers; one that takes its time keeps neither a connection nor a command."""
@@ -203,17 +218,37 @@ class _Turn:
         return False
 
     def _may_begin(self) -> bool:
-        if self.stopping is not None and self.stopping.is_set():
+        if (self.stopping is not None and self.stopping.is_set()) or self._has_news():
             return False
         # The first append of a turn may always begin something: when reading alone takes longer
         # than a stretch, instances still go on, step by step.
         stretch = self.deps.settings.worker.stretch.total_seconds()
         return not self.progressed or time.monotonic() - self.began < stretch
 
+    def _has_news(self) -> bool:
+        """Whether activities are to run steps of which the caller does not know yet."""
+        return any(queued.step not in self.known for queued in self._to_queue())
+
+    def _to_queue(self) -> list[Queued]:
+        """The steps that activities run, or may run now."""
+        state = self.state
+        if state.ended:
+            return []
+        now = self.instance.now()
+        return [
+            Queued(str(step.id), step.queue)
+            for step in state.steps.values()
+            if step.queue is not None
+            and (
+                step.status == "running"
+                or (not state.paused and (step.due_at is None or step.due_at <= now))
+            )
+        ]
+
     async def _take_over(self) -> TakeOver:
         """What is known of those who run what others have begun."""
         running = [step for step in self.state.steps.values() if step.status == "running"]
-        workers = {step.worker for step in running if step.queue is None and step.worker}
+        workers = {step.worker for step in running if step.worker}
         leased = {step.id for step in running if step.queue is not None}
         gone: frozenset[str] = frozenset()
         if workers:
@@ -252,13 +287,33 @@ class _Turn:
         """
         together = sum(isinstance(event, Arrived) for event in events) > 1
         begin = self._may_begin() and not together
-        entries, more = await self.instance.advance(self.held.connection, events, begin=begin)
+        entries, more = await self._append(events, begin=begin)
         if not entries:
             return False, False
         self.progressed = True
         self._begin_handlers(entries)
         self.calls.keep_only(self.state.steps)
         return True, more
+
+    async def _append(
+        self, events: Sequence[Event], *, begin: bool
+    ) -> tuple[Sequence[Entry], bool]:
+        """Appends what follows from the events; again when a queued step came in between.
+
+        Raises:
+            Superseded: Another turn came in between.
+        """
+        instance, connection = self.instance, self.held.connection
+        try:
+            return await instance.advance(connection, events, begin=begin)
+        except Superseded:
+            async with instance.locked(connection):
+                inbox = await instance.load(connection, alone=True)
+                # The rows that came with the events are among these, unapplied as they are.
+                events = [*inbox, *(e for e in events if not isinstance(e, Arrived)), Tick()]
+                together = sum(isinstance(event, Arrived) for event in events) > 1
+                begin = self._may_begin() and not together
+                return await instance.advance(connection, events, begin=begin)
 
     def _begin_handlers(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -273,7 +328,13 @@ class _Turn:
         state = self.state
         if state.paused or state.ended:
             return TurnResult(
-                state.status, state.current, state.ended, False, None, self.progressed
+                state.status,
+                state.current,
+                state.ended,
+                False,
+                None,
+                self.progressed,
+                queued=tuple(self._to_queue()),
             )
         now = self.instance.now()
         steps = state.steps.values()
@@ -295,10 +356,7 @@ class _Turn:
             more=runnable,
             delay=delay,
             progressed=self.progressed,
-            stuck=blocked or (not self.progressed and (overdue or runnable)),
-            queued=tuple(
-                Queued(str(step.id), step.queue)
-                for step in steps
-                if step.queue is not None and (step.due_at is None or step.due_at <= now)
-            ),
+            stuck=blocked
+            or (not self.progressed and (overdue or runnable) and not self._has_news()),
+            queued=tuple(self._to_queue()),
         )

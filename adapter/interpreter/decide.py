@@ -115,7 +115,7 @@ def _taken_over(draft: Draft, event: TakeOver) -> None:
             continue
         if step.token == draft.env.writer:
             continue
-        if step.queue is not None and step.id not in event.expired:
+        if not event.inline if step.queue is None else step.id not in event.expired:
             continue
         counted = step.worker is None or step.worker in event.gone
         _lost(draft, step, counted=counted)

@@ -62,10 +62,12 @@ class TakeOver:
     Attributes:
         gone: Workers that died; a loss counts against ``max_lost`` only for them.
         expired: Queued step runs whose lease is over; others that run are left alone.
+        inline: Whether inline attempts of others are lost; False for who is no turn.
     """
 
     gone: frozenset[str] = frozenset()
     expired: frozenset[Key] = frozenset()
+    inline: bool = True
 
 
 @dataclass(frozen=True, slots=True)

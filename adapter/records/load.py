@@ -17,6 +17,7 @@ from adapter.interpreter.entries import KINDS, Entry
 from adapter.interpreter.env import Facts
 from adapter.interpreter.events import Arrived
 from adapter.interpreter.version import CURRENT
+from adapter.records.writers import is_step_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -71,8 +72,8 @@ class Loaded:
     writers: frozenset[str] = frozenset()
 
     def others(self, writer: str) -> bool:
-        """Whether anybody but ``writer`` has written one of the entries."""
-        return not self.writers <= {writer}
+        """Whether a turn other than ``writer`` has written one of the entries."""
+        return any(one != writer and not is_step_token(one) for one in self.writers)
 
 
 class Loader:

@@ -1,0 +1,331 @@
+"""A queued step: one attempt, run beside the turns by an activity of its own.
+
+It claims the step run with a token of its own and a lease, runs the handler, and records how that
+ended in its own append; everything else is left to the next turn, so the step that follows stays
+scheduled. Only the record decides: who holds the token of a running step is the one whose result
+is taken. A process that dies at any point leaves a lease that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from adapter.execution.cache import Folded
+from adapter.execution.calls import Calls
+from adapter.execution.context import Pulse
+from adapter.execution.instance import Instance, Superseded
+from adapter.execution.keeping import NO_DATABASE, Keeper
+from adapter.graph.durations import parse_duration
+from adapter.interpreter import entries as kinds
+from adapter.interpreter.events import Claimed, Failure, Finished, HandedBack, TakeOver
+from adapter.interpreter.lanes import LOSSES
+from adapter.records.writers import step_token
+from adapter.settings import MIN_LEASE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from adapter.execution.deps import TurnDeps
+    from adapter.execution.registry import Action
+    from adapter.graph.compiled import CompiledNode
+    from adapter.interpreter.entries import Entry
+    from adapter.interpreter.events import Event
+    from adapter.interpreter.state import Key, Step
+    from adapter.records.connection import Connection
+
+LOGGER = logging.getLogger("almanac.queued")
+
+LOOK = 0.25
+"""Seconds between two looks at whether the step is still wanted."""
+
+ELSEWHERE = 1.0
+"""Seconds after which a step that this worker cannot take is offered again."""
+
+SOON = 0.05
+
+
+class StepDelayed(Exception):
+    """The step cannot be run here or now: offer it again.
+
+    Attributes:
+        seconds: When.
+    """
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+async def run_step(
+    deps: TurnDeps,
+    ulid: str,
+    step: str,
+    *,
+    beat: Callable[[], None] = lambda: None,
+    doubt: asyncio.Event | None = None,
+    stopping: asyncio.Event | None = None,
+) -> None:
+    """Runs one queued step to its end, if it is there to be run.
+
+    Returns when there is nothing more to do for this step run: it has ended, by this or by another
+    hand, or was handed back.
+
+    Args:
+        deps: The process's connections and handlers.
+        ulid: The instance.
+        step: The step run's id.
+        beat: Called a few times a second while the handler runs.
+        doubt: Set when somebody has heard that the step is not wanted any more. The record is
+            asked then; what others believe ends nothing.
+        stopping: Set when the worker stops.
+
+    Raises:
+        StepDelayed: Another process runs it, or this one cannot.
+        NotFound: No such instance.
+        NewerJournal: A newer interpreter wrote to it; another worker must go on.
+        asyncpg.PostgresError, OSError, TimeoutError: The database cannot be reached.
+    """
+    queued = _QueuedStep(
+        deps, ulid, step, beat, doubt or asyncio.Event(), stopping or asyncio.Event()
+    )
+    try:
+        await queued.run()
+    finally:
+        queued.close()
+
+
+class _QueuedStep:
+    def __init__(
+        self,
+        deps: TurnDeps,
+        ulid: str,
+        step: str,
+        beat: Callable[[], None],
+        doubt: asyncio.Event,
+        stopping: asyncio.Event,
+    ) -> None:
+        self.deps = deps
+        self.key: Key = int(step) if deps.settings.primary_key_type == "bigint" else step
+        self.beat = beat
+        self.doubt = doubt
+        self.stopping = stopping
+        self.token = step_token(deps.new_token())
+        self.instance = Instance(deps, ulid, self.token, _known(deps, ulid), activities=True)
+        self.refused = False
+        self.suspect = False
+
+    def close(self) -> None:
+        if self.suspect:
+            self.deps.suspects.release()
+
+    async def run(self) -> None:
+        if self.stopping.is_set():
+            raise StepDelayed("the worker is stopping", SOON)
+        begun = await self._append(self._claim)
+        if begun is None:
+            return
+        step = self.instance.state.steps[self.key]
+        node = self.instance.graph.nodes[step.node]
+        pulse = Pulse()
+        lease = self._lease(node)
+        keeper = Keeper(self.deps, self.key, self.token, lease, pulse, self.doubt)
+        calls = Calls(self.deps, self.token, self.deps.step_runner)
+        calls.begin(step, node, begun.row["call"], self.instance.loaded, pulse)
+        try:
+            async with keeper.keeping():
+                watch = _Watch(self, node, calls, keeper, pulse, lease)
+                event = await watch.end()
+                if event is not None:
+                    await self._record(keeper, event)
+        finally:
+            calls.close()
+
+    async def _append(self, attempt: Callable[[Connection], Any]) -> Any:
+        """Loads, decides and appends, alone once another writer has come in between."""
+        while True:
+            async with self.deps.pool.acquire() as connection:
+                try:
+                    if not self.refused:
+                        return await attempt(connection)
+                    async with self.instance.locked(connection):
+                        return await attempt(connection)
+                except Superseded:
+                    self.refused = True
+
+    async def _claim(self, connection: Connection) -> Entry | None:
+        """Begins the step; None when there is nothing to begin."""
+        instance = self.instance
+        await instance.load(connection)
+        step = instance.state.steps.get(self.key)
+        if step is None or step.queue is None:
+            return None
+        if step.status == "running":
+            await self._take_over(connection, step)
+            return None
+        if instance.state.paused:
+            return None
+        now = instance.now()
+        if step.due_at is not None and step.due_at > now:
+            left = (step.due_at - now).total_seconds()
+            raise StepDelayed(f"step {self.key} is not due yet", left)
+        node = instance.graph.nodes[step.node]
+        self._check(step, node)
+        entries, _ = await instance.advance(
+            connection, [Claimed(self.key, self._lease(node))], begin=False
+        )
+        for entry in entries:
+            if entry.kind == kinds.STEP_STARTED and entry.step == self.key:
+                return entry
+        return None
+
+    def _check(self, step: Step, node: CompiledNode) -> None:
+        deps, action = self.deps, _action_of(node)
+        if action not in deps.registry:
+            if action not in deps.unhandled:
+                deps.unhandled.add(action)
+                LOGGER.warning(
+                    "no handler for action %r here: its steps wait for a worker that has it", action
+                )
+            raise StepDelayed(f"this worker has no handler for action {action!r}", ELSEWHERE)
+        if step.losses >= LOSSES and not self.suspect:
+            self.suspect = deps.suspects.acquire(blocking=False)
+            if not self.suspect:
+                message = f"{step.losses} workers died in step {self.key}; it runs beside no such"
+                raise StepDelayed(f"{message} step", ELSEWHERE)
+
+    async def _take_over(self, connection: Connection, step: Step) -> None:
+        """Opens the next attempt of a step whose lease is over.
+
+        Raises:
+            StepDelayed: It is not over.
+        """
+        left = await self.deps.leases.rest(connection, self.key)
+        if left > 0:
+            raise StepDelayed(f"step {self.key} is being run", left + SOON)
+        workers = frozenset({step.worker} if step.worker else ())
+        gone = await self.deps.workers.gone(connection, workers)
+        event = TakeOver(gone, frozenset({self.key}), inline=False)
+        await self.instance.advance(connection, [event], begin=False)
+
+    async def _record(self, keeper: Keeper, event: Event) -> None:
+        """Appends how the step ended; nothing if it is not its own any more."""
+        pause = SOON
+        while True:
+            try:
+                await keeper.tell()
+                await self._append(lambda connection: self._end(connection, event))
+            except NO_DATABASE as error:
+                LOGGER.warning("result of step %s: %s: %s", self.key, type(error).__name__, error)
+                if self.stopping.is_set():
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 2.0)
+                continue
+            return
+
+    async def _end(self, connection: Connection, event: Event) -> None:
+        await self.instance.load(connection)
+        step = self.instance.state.steps.get(self.key)
+        if step is None or step.status != "running" or step.token != self.token:
+            LOGGER.info("step %s was taken over; what its handler did is not recorded", self.key)
+            return
+        await self.instance.advance(connection, [event], begin=False)
+
+    def _lease(self, node: CompiledNode) -> float:
+        heartbeat = heartbeat_of(node, self.deps.registry.actions[_action_of(node)])
+        lease = self.deps.settings.worker.lease if heartbeat is None else 2 * heartbeat
+        return max(lease, MIN_LEASE).total_seconds()
+
+
+class _Watch:
+    """Waits for the end of a handler, and for what ends the waiting."""
+
+    def __init__(
+        self,
+        queued: _QueuedStep,
+        node: CompiledNode,
+        calls: Calls,
+        keeper: Keeper,
+        pulse: Pulse,
+        lease: float,
+    ) -> None:
+        self.queued = queued
+        self.node = node
+        self.calls = calls
+        self.keeper = keeper
+        self.pulse = pulse
+        self.action = queued.deps.registry.actions[_action_of(node)]
+        self.patience = None if heartbeat_of(node, self.action) is None else lease
+        self.since: float | None = None
+        self.asked = False
+
+    async def end(self) -> Event | None:
+        """How the step ends; None when it is not this process's any more.
+
+        Raises:
+            StepDelayed: The worker stops, and the handler does not: its lease will end.
+        """
+        queued = self.queued
+        while True:
+            ended = await self.calls.results(LOOK)
+            if ended:
+                return self._said(ended[0])
+            queued.beat()
+            if self.keeper.lost:
+                return None
+            silent = self._silence()
+            if silent is not None:
+                return silent
+            if queued.stopping.is_set():
+                self._stop()
+
+    def _said(self, finished: Finished) -> Event:
+        """What a handler says counts, unless it may have stopped half-way because it was asked."""
+        deaf = not self.action.is_async and not self.action.takes_context
+        if self.asked and not deaf:
+            return HandedBack(finished.step, finished.token)
+        return finished
+
+    def _silence(self) -> Finished | None:
+        beat = self.pulse.beat
+        if self.patience is None or beat is None or time.monotonic() - beat <= self.patience:
+            return None
+        message = f"node {self.node.id!r} gave no sign of life for {self.patience:g} s"
+        failure = Failure("step_timed_out", message)
+        return Finished(self.queued.key, self.queued.token, failure=failure)
+
+    def _stop(self) -> None:
+        now, settings = time.monotonic(), self.queued.deps.settings.worker
+        self.since = now if self.since is None else self.since
+        if not self.asked and now - self.since >= settings.grace.total_seconds():
+            self.asked = True
+            self.calls.ask()
+        if now - self.since >= settings.shutdown.total_seconds():
+            key = self.queued.key
+            LOGGER.warning("the handler of step %s does not stop; its lease will end", key)
+            raise StepDelayed(f"the worker stopped before the handler of step {key}", SOON)
+
+
+def heartbeat_of(node: CompiledNode, action: Action) -> timedelta | None:
+    """How often a step says that it is alive: as its node asks, else as its action does."""
+    config: Any = node.config
+    return action.heartbeat if config.heartbeat is None else parse_duration(config.heartbeat)
+
+
+def _action_of(node: CompiledNode) -> str:
+    config: Any = node.config
+    return str(config.action)
+
+
+def _known(deps: TurnDeps, ulid: str) -> Folded:
+    """What the process knows of an instance; the turns' own copy stays theirs."""
+    folded = deps.cache.take(ulid)
+    if folded.state.seq:
+        deps.cache.put(ulid, folded)
+    return Folded(
+        folded.state, folded.writer, dict(folded.outputs), snapshot_seq=folded.snapshot_seq
+    )
