@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 WIDE = 160
-"""Columns of a table that goes into a file or a pipe."""
+"""Columns of a table that goes into a file or a pipe, unless $COLUMNS says how many."""
 
 _STYLES = {
     "completed": "green",
@@ -90,5 +91,6 @@ def shorten(value: Any, most: int = 60) -> str:
 
 
 def _console(stream: Any) -> Console:
-    width = None if stream.isatty() else WIDE
+    told = os.environ.get("COLUMNS", "")
+    width = None if stream.isatty() else int(told) if told.isdecimal() else WIDE
     return Console(file=stream, highlight=False, width=width, soft_wrap=False)

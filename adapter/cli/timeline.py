@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from adapter.cli.output import cell, moment, plain, print_json, shorten, stdout, table
+from adapter.cli.columns import MIDDLE, Column, listing, stamp
+from adapter.cli.output import cell, moment, plain, print_json, shorten, stdout
 from adapter.cli.told import what_was_told
 from adapter.cli.tree import Branch, tree_of
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from adapter.services.views import InstanceView, Reference, StepView
+    from adapter.services.views import EdgeView, InboxView, InstanceView, Reference, StepView
 
 SENTENCES = 10
 """Things waited for that are told; more are counted."""
@@ -30,14 +32,14 @@ def print_instance(view: InstanceView, *, as_json: bool) -> None:
     tree = tree_of(view)
     if tree:
         console.print()
-        console.print(_steps(tree))
+        console.print(_steps(tree, console.width))
     shown = {"", *(branch.line for branch in tree)}
     if any(edge.line in shown for edge in view.edges):
         console.print()
-        console.print(_way(view, shown))
+        console.print(_way(view, shown, console.width))
     if view.commands:
         console.print()
-        console.print(_commands(view))
+        console.print(_commands(view, console.width))
     for sentence in view.waiting_for[:SENTENCES]:
         console.print(f"waits for {plain(sentence)}", style="yellow", markup=False)
     if (left := len(view.waiting_for) - SENTENCES) > 0:
@@ -73,32 +75,51 @@ def _facts(view: InstanceView) -> Table:
     return facts
 
 
-def _steps(tree: Sequence[Branch]) -> Table:
-    # The ulid of a child has to be whole, to be copied.
-    first = "node*" if any(branch.child for branch in tree) else "node"
-    listed = table(first, "type", "#", "status*", "outcome", "started*", "took", "output or error")
-    for branch in tree:
-        listed.add_row(*(cell(value) for value in (branch.label, *_columns(branch))))
-    return listed
+def _steps(tree: Sequence[Branch], width: int) -> Table:
+    columns: list[Column[Branch]] = [
+        # The ulid of a child has to be whole, to be copied.
+        Column("node", _label, whole=any(branch.child for branch in tree), least=10),
+        Column("type", lambda branch: _of(branch).type, shown_from=MIDDLE),
+        Column("#", lambda branch: _of(branch).number),
+        Column("status", lambda branch: _of(branch).status, whole=True),
+        Column("outcome", lambda branch: _of(branch).outcome, least=7),
+        Column(
+            "started",
+            lambda branch: stamp(_of(branch).started, width),
+            whole=True,
+            shown_from=MIDDLE,
+        ),
+        Column("took", lambda branch: _of(branch).took, whole=True),
+        Column("output or error", lambda branch: _of(branch).told, least=16),
+    ]
+    return listing(columns, tree, width)
 
 
-def _columns(branch: Branch) -> tuple[str | None, ...]:
+def _label(branch: Branch) -> str:
+    return branch.label
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    type: str = ""
+    number: str = ""
+    status: str = ""
+    outcome: str | None = ""
+    started: datetime | None = None
+    took: str = ""
+    told: str = ""
+
+
+def _of(branch: Branch) -> _Told:
     step, child = branch.step, branch.child
     if child is not None:
         took = _took(child.started_at, child.ended_at)
-        return child.key, "", child.status, "", moment(child.started_at), took, ""
+        return _Told(child.key, "", child.status, "", child.started_at, took)
     if step is None:
-        return ()
+        return _Told()
     number = f"{step.visit}" if step.attempt == 1 else f"{step.visit}.{step.attempt}"
-    return (
-        step.type,
-        number,
-        step.status,
-        step.outcome,
-        moment(step.started_at),
-        _took(step.started_at, step.finished_at),
-        _told(step),
-    )
+    took = _took(step.started_at, step.finished_at)
+    return _Told(step.type, number, step.status, step.outcome, step.started_at, took, _told(step))
 
 
 def _told(step: StepView) -> str:
@@ -107,20 +128,28 @@ def _told(step: StepView) -> str:
     return shorten(step.output)
 
 
-def _way(view: InstanceView, shown: set[str]) -> Table:
-    listed = table("from", "to", "because")
-    for edge in view.edges:
-        if edge.line in shown:
-            where = f"{edge.line.partition(':')[2]}: " if edge.line else ""
-            listed.add_row(cell(f"{where}{edge.node}"), cell(edge.to or "-"), cell(edge.why))
-    return listed
+def _way(view: InstanceView, shown: set[str], width: int) -> Table:
+    columns: list[Column[EdgeView]] = [
+        Column("from", _left, least=10),
+        Column("to", lambda edge: edge.to or "-", least=10),
+        Column("because", lambda edge: edge.why, least=20),
+    ]
+    return listing(columns, [edge for edge in view.edges if edge.line in shown], width)
 
 
-def _commands(view: InstanceView) -> Table:
-    listed = table("not applied yet", "what", "sender", "sent*")
-    for row in view.commands[:SENTENCES]:
-        values = (row.kind, what_was_told(row), row.sender, row.created_at)
-        listed.add_row(*(cell(value) for value in values))
+def _left(edge: EdgeView) -> str:
+    where = f"{edge.line.partition(':')[2]}: " if edge.line else ""
+    return f"{where}{edge.node}"
+
+
+def _commands(view: InstanceView, width: int) -> Table:
+    columns: list[Column[InboxView]] = [
+        Column("not applied yet", lambda row: row.kind, least=8),
+        Column("what", what_was_told, least=12),
+        Column("sender", lambda row: row.sender, least=8),
+        Column("sent", lambda row: stamp(row.created_at, width), whole=True),
+    ]
+    listed = listing(columns, view.commands[:SENTENCES], width)
     if (left := len(view.commands) - SENTENCES) > 0:
         listed.add_row(cell(f"and {left} more"))
     return listed

@@ -12,7 +12,7 @@ import typer
 
 from adapter.cli.handlers import import_handlers
 from adapter.cli.opening import AsJson, Imports, settings_of
-from adapter.cli.output import cell, print_json, stderr, stdout, table
+from adapter.cli.output import cell, print_json, stderr, stdout
 from adapter.cli.serving import serve, set_up_logging
 from adapter.errors import Unavailable
 
@@ -125,10 +125,9 @@ def _print(environment: dict[str, str], console_url: str | None, *, as_json: boo
     if as_json:
         print_json(told)
         return
-    listed = table("", "*")
+    # Each on a line of its own, however long, to be copied.
     for name, value in told.items():
-        listed.add_row(cell(name), cell(value))
-    stdout().print(listed)
+        stdout().print(cell(f"{name:<28}{value}"), soft_wrap=True)
 
 
 def _console(stack: "Stack") -> str | None:

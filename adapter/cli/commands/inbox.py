@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
+from adapter.cli.columns import FULL, MIDDLE, Column, listing, stamp
 from adapter.cli.opening import AsJson, open_almanac
-from adapter.cli.output import cell, print_json, stderr, stdout, table
+from adapter.cli.output import print_json, stderr, stdout
 from adapter.cli.sending import Ulid
 from adapter.cli.told import what_was_told
 from adapter.services.views import InboxView
@@ -39,24 +40,22 @@ def command(
     if as_json:
         print_json(page.as_json())
         return
-    listed = table("id*", "kind", "what", "sender", "created*", "applied*", "status*", "reason*")
-    for row in page.items:
-        listed.add_row(*(cell(value) for value in _row(row)))
-    stdout().print(listed)
+    console = stdout()
+    console.print(listing(_columns(console.width), page.items, console.width))
     if not page.items:
         stderr().print("nothing is open" if unapplied else "nothing before that")
     if page.next is not None:
         stderr().print(f"older: --cursor {page.next}")
 
 
-def _row(row: InboxView) -> tuple[object, ...]:
-    return (
-        str(row.id),
-        row.kind,
-        what_was_told(row),
-        row.sender,
-        row.created_at,
-        row.applied_at,
-        row.status,
-        row.reason,
-    )
+def _columns(width: int) -> list[Column[InboxView]]:
+    return [
+        Column("id", lambda row: str(row.id), whole=True),
+        Column("kind", lambda row: row.kind, whole=True),
+        Column("what", what_was_told, least=12),
+        Column("sender", lambda row: row.sender, least=8, shown_from=MIDDLE),
+        Column("created", lambda row: stamp(row.created_at, width), whole=True),
+        Column("applied", lambda row: stamp(row.applied_at, width), whole=True, shown_from=FULL),
+        Column("status", lambda row: row.status, whole=True),
+        Column("reason", lambda row: row.reason, least=8),
+    ]

@@ -60,7 +60,7 @@ def command(
     if not done.migrations:
         stdout().print("nothing to do: the tree has all of Almanac's migrations")
         return
-    rows = table("revision*", "follows*", "file*")
+    rows = table("revision*", "follows*", "file")
     for one in done.migrations:
         rows.add_row(cell(one.revision), cell(one.follows), cell(str(one.file)))
     stdout().print(rows)

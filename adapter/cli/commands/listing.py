@@ -1,13 +1,17 @@
 """``almanac list``: instances by the page, newest first."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from adapter.cli.columns import MIDDLE, Column, listing, stamp
 from adapter.cli.inputs import read_reference, read_since
 from adapter.cli.opening import AsJson, open_almanac
-from adapter.cli.output import cell, print_json, shorten, stderr, stdout, table
+from adapter.cli.output import print_json, shorten, stderr, stdout
 from adapter.services.views import InstanceSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NAME = "list"
 
@@ -58,25 +62,32 @@ def command(
     if as_json:
         print_json(page.as_json())
         return
-    listed = table("ulid*", "key", "v", "status*", "node", "steps", "created*", "failure")
-    for one in page.items:
-        listed.add_row(*(cell(value) for value in _row(one)))
-    stdout().print(listed)
+    console = stdout()
+    console.print(listing(_columns(page.items, console.width), page.items, console.width))
     if not page.items:
         stderr().print("no instance fits")
     if page.next is not None:
         stderr().print(f"more: --cursor {page.next}")
 
 
-def _row(one: InstanceSummary) -> tuple[object, ...]:
-    failure = "" if one.failure is None else f"{one.failure.code}: {one.failure.message or ''}"
-    return (
-        one.ulid,
-        one.key,
-        one.version,
-        one.status,
-        one.current_node,
-        one.steps_count,
-        one.created_at,
-        shorten(failure),
-    )
+def _columns(items: "Sequence[InstanceSummary]", width: int) -> list[Column[InstanceSummary]]:
+    columns: list[Column[InstanceSummary]] = [
+        Column("ulid", lambda one: one.ulid, whole=True),
+        Column("key", lambda one: one.key, least=8),
+        Column("v", lambda one: one.version, shown_from=MIDDLE),
+        Column("status", lambda one: one.status, whole=True),
+        Column("node", lambda one: one.current_node, least=8),
+        Column("steps", lambda one: one.steps_count, shown_from=MIDDLE),
+        Column("created", lambda one: stamp(one.created_at, width), whole=True),
+    ]
+    if any(one.failure is not None for one in items):
+        columns.append(Column("failure", lambda one: _failure(one, width), least=10))
+    return columns
+
+
+def _failure(one: InstanceSummary, width: int) -> str:
+    if one.failure is None:
+        return ""
+    if width < MIDDLE:
+        return one.failure.code
+    return shorten(f"{one.failure.code}: {one.failure.message or ''}")

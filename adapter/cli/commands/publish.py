@@ -69,7 +69,7 @@ def command(
     if as_json:
         print_json([asdict(one) for one in published])
         return
-    listed = table("key*", "version", "", "checksum*")
+    listed = table("key", "version", "", "checksum")
     for one in published:
         told = "published" if one.created else "was current already"
         listed.add_row(*(cell(part) for part in (one.key, one.number, told, one.checksum)))

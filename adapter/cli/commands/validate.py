@@ -4,7 +4,9 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
+from rich.padding import Padding
 
+from adapter.cli.columns import MIDDLE
 from adapter.cli.failures import USAGE
 from adapter.cli.handlers import NO_HANDLERS, import_handlers
 from adapter.cli.inputs import read_file
@@ -60,7 +62,11 @@ def _print(file: str, findings: list[dict[str, Any]], *, valid: bool) -> None:
     if warnings := len(findings) - errors:
         told += f", {warnings} {'warning' if warnings == 1 else 'warnings'}"
     console.print(cell(f"{file}: {told}"), style="green" if valid else "red")
-    if findings:
+    if findings and console.width < MIDDLE:
+        for finding in findings:
+            console.print(cell(f"  {finding['severity']} {finding['code']}: {finding['pointer']}"))
+            console.print(Padding(cell(f"{finding['message']}; {finding['remedy']}"), (0, 0, 0, 4)))
+    elif findings:
         listed = table("", "place", "code*", "what is wrong", "what to do")
         for finding in findings:
             names = ("severity", "pointer", "code", "message", "remedy")
