@@ -40,14 +40,21 @@ class TurnActivities:
         deps: What the process's turns share.
         stopping: Set when the worker shuts down; turns then return at their next boundary.
         ended: Called with the ulid of an instance that has ended.
+        queues: Whether workers of the task queue run queued steps; else all are inline.
     """
 
     def __init__(
-        self, deps: TurnDeps, stopping: asyncio.Event, ended: Callable[[str], None]
+        self,
+        deps: TurnDeps,
+        stopping: asyncio.Event,
+        ended: Callable[[str], None],
+        *,
+        queues: bool = False,
     ) -> None:
         self._deps = deps
         self._stopping = stopping
         self._ended = ended
+        self._queues = queues
 
     @activity.defn(name=TURN_ACTIVITY)
     async def turn(self, ulid: str, known: list[str]) -> Turned:
@@ -59,7 +66,7 @@ class TurnActivities:
         """
         try:
             result = await take_turn(
-                self._deps, ulid, self._stopping, activities=True, known=frozenset(known)
+                self._deps, ulid, self._stopping, activities=self._queues, known=frozenset(known)
             )
         except NewerJournal as error:
             raise ApplicationError(error.message, type=NEWER_JOURNAL, non_retryable=True) from error

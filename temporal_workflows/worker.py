@@ -104,7 +104,7 @@ async def running_worker(
         await running.enter_async_context(_background(beat.run(), relay.run()))
         await beat.once()
         running.push_async_callback(beat.leave)
-        turns = TurnActivities(deps, stopping, relay.ended)
+        turns = TurnActivities(deps, stopping, relay.ended, queues=True)
         steps = StepActivities(deps, stopping)
         workers = [_own_worker(client, settings, turns, steps, workflow_runner)]
         workers += [

@@ -95,10 +95,10 @@ class Turns:
         self._after = after
 
     @activity.defn(name=TURN_ACTIVITY)
-    async def turn(self, ulid: str) -> Turned:
+    async def turn(self, ulid: str, known: list[str]) -> Turned:
         if self._before is not None:
             await self._before()
-        turned = await self._inner.turn(ulid)
+        turned = await self._inner.turn(ulid, known)
         self.taken.append(turned)
         if self._after is not None:
             await self._after(turned)
