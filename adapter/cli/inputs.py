@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,20 @@ def read_wait(seconds: float | None) -> float | None:
         InvalidInput: ``invalid_timeout``.
     """
     return None if seconds is None else accept_timeout(seconds)
+
+
+def read_ttl(text: str | None) -> timedelta | None:
+    """Returns the duration for which an idempotency key is kept.
+
+    Raises:
+        InvalidInput: ``invalid_idempotency_ttl``.
+    """
+    try:
+        return None if text is None else parse_duration(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"--idempotency-ttl: {error}; an hour is PT1H", code="invalid_idempotency_ttl"
+        ) from None
 
 
 def read_since(text: str | None) -> datetime | None:

@@ -44,6 +44,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "invalid_expression": "correct the CEL expression",
         "invalid_filter": "correct the filter: almanac list --help",
         "invalid_idempotency_key": "use 1 to 1,000 printable characters",
+        "invalid_idempotency_ttl": "give the key a duration above zero, such as PT1H",
         "invalid_input": "correct what was sent",
         "invalid_json": "correct the JSON: NaN, comments and trailing commas are not JSON",
         "invalid_key": "use the definition's key as `almanac publish` printed it",

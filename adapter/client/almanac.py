@@ -117,6 +117,7 @@ class Almanac(Commands):
         starter: RefLike | None = None,
         actor_mode: str | None = None,
         idempotency_key: str | None = None,
+        idempotency_ttl: timedelta | None = None,
         connection: Joined | None = None,
     ) -> Started:
         """Starts an instance; see ``adapter.services.starting.start``."""
@@ -131,6 +132,7 @@ class Almanac(Commands):
                 starter=starter,
                 actor_mode=actor_mode,
                 idempotency_key=idempotency_key,
+                idempotency_ttl=idempotency_ttl,
             )
 
     def start_many(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from adapter.errors import Conflict, InvalidInput, NotFound, Unavailable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from adapter.settings import Settings
 
 MAX_RAW_KEY: Final = 1_000
+MAX_TTL: Final = timedelta(days=36_500)
 BATCH: Final = 1_000
 """Starts that one statement writes."""
 
@@ -60,6 +62,7 @@ def start(
     starter: RefLike | None = None,
     actor_mode: str | None = None,
     idempotency_key: str | None = None,
+    idempotency_ttl: timedelta | None = None,
 ) -> Started:
     """Starts an instance of a definition's current version.
 
@@ -76,10 +79,12 @@ def start(
         starter: Who started it.
         actor_mode: On whose behalf handlers act; the version's own mode when None.
         idempotency_key: The same key of the same owner gives the same instance, for
-            ``idempotency.ttl``. Starts with one key at the same time wait for each other.
+            ``idempotency_ttl``. Starts with one key at the same time wait for each other.
+        idempotency_ttl: From when on the key starts another instance; the setting
+            ``idempotency.ttl`` when None. That of the start that made the instance counts.
 
     Raises:
-        InvalidInput: The payload, a reference, the mode or the key cannot be used.
+        InvalidInput: The payload, a reference, the mode, the key or its time cannot be used.
         NotFound: ``definition_not_found``.
         Conflict: ``definition_not_active``; ``idempotency_conflict`` when the key was used with
             another payload or subject.
@@ -90,7 +95,7 @@ def start(
         "ulid": new_ulid(),
         "payload": accept_payload(payload, settings),
         "raw_key": _raw_key(idempotency_key),
-        "ttl": settings.idempotency.ttl.total_seconds(),
+        "ttl": _ttl(idempotency_ttl, idempotency_key, settings).total_seconds(),
     }
     starts = starts_of(settings)
     for _ in range(_ATTEMPTS):
@@ -204,6 +209,22 @@ def _raw_key(value: str | None) -> str | None:
         raise InvalidInput(
             f"an idempotency key must be 1 to {MAX_RAW_KEY} printable characters",
             code="invalid_idempotency_key",
+        )
+    return value
+
+
+def _ttl(value: timedelta | None, key: str | None, settings: Settings) -> timedelta:
+    if value is None:
+        return settings.idempotency.ttl
+    if key is None:
+        raise InvalidInput(
+            "idempotency_ttl needs an idempotency_key", code="invalid_idempotency_ttl"
+        )
+    if not isinstance(value, timedelta) or not timedelta() < value <= MAX_TTL:
+        raise InvalidInput(
+            f"an idempotency key can be kept for more than 0 s and up to {MAX_TTL.days} days, not"
+            f" {value!r:.80}",
+            code="invalid_idempotency_ttl",
         )
     return value
 

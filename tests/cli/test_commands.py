@@ -184,6 +184,16 @@ def test_the_same_idempotency_key_prints_the_same_ulid(cli: Cli, almanac: Almana
     assert (other.code, other.error["code"]) == (4, "idempotency_conflict")
 
 
+def test_an_idempotency_key_is_kept_as_long_as_the_start_says(cli: Cli, almanac: Almanac) -> None:
+    almanac.publish(document())
+    start = ("start", "permits", "--idempotency-key", "k", "--json", "--idempotency-ttl")
+
+    brief, kept, wrong = (cli(*start, ttl) for ttl in ("PT0.000001S", "P7D", "7 days"))
+
+    assert (brief.data["created"], kept.data["created"]) == (True, True)
+    assert (wrong.code, wrong.error["code"]) == (2, "invalid_idempotency_ttl")
+
+
 def test_lines_of_a_file_are_started_all_or_none(
     cli: Cli, almanac: Almanac, written: Written
 ) -> None:

@@ -304,6 +304,40 @@ def test_a_key_is_free_again_when_it_has_expired(database_url: str) -> None:
     assert second.ulid != first.ulid
 
 
+def test_a_start_can_say_how_long_its_key_is_kept(almanac: Almanac, rows: Rows) -> None:
+    almanac.publish(document())
+    brief = timedelta(microseconds=1)
+    first = almanac.start("permits", idempotency_key="brief", idempotency_ttl=brief)
+    assert almanac.start("permits", idempotency_key="brief").ulid != first.ulid
+    almanac.start("permits", idempotency_key="k", idempotency_ttl=timedelta(days=90))
+    # The time of the start that made the instance counts.
+    again = almanac.start("permits", idempotency_key="k", idempotency_ttl=brief)
+    assert not again.created
+    kept = rows(
+        "SELECT round(extract(epoch FROM expires_at - created_at) / 86400) AS days"
+        " FROM workflow_idempotency_keys ORDER BY id"
+    )
+    assert [row["days"] for row in kept] == [30, 90]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"idempotency_ttl": timedelta(hours=1)},
+        {"idempotency_key": "k", "idempotency_ttl": timedelta()},
+        {"idempotency_key": "k", "idempotency_ttl": timedelta(days=36_501)},
+        {"idempotency_key": "k", "idempotency_ttl": 60},
+    ],
+)
+def test_a_time_that_no_key_can_be_kept_for_is_refused(
+    almanac: Almanac, given: dict[str, Any]
+) -> None:
+    almanac.publish(document())
+    with pytest.raises(InvalidInput) as refused:
+        almanac.start("permits", **given)
+    assert refused.value.code == "invalid_idempotency_ttl"
+
+
 def test_starts_with_one_key_at_the_same_time_make_one_instance(
     almanac: Almanac, rows: Rows
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adapter.cli.failures import ENDED_BADLY
-from adapter.cli.inputs import read_json, read_lines, read_reference, read_wait
+from adapter.cli.inputs import read_json, read_lines, read_reference, read_ttl, read_wait
 from adapter.cli.opening import AsJson, Owner, open_almanac
 from adapter.cli.output import cell, print_json, stderr, stdout, table
 from adapter.cli.progress import in_batches
@@ -48,6 +48,10 @@ def command(
         str | None,
         typer.Option(metavar="KEY", help="The same key again gives the same instance."),
     ] = None,
+    idempotency_ttl: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long the key is kept; default: the setting's."),
+    ] = None,
     wait: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Wait for its end and show it.")
     ] = None,
@@ -74,9 +78,11 @@ def command(
         }
         about = read_reference(subject, "subject", settings.subject_key_type)
         if lines is not None:
-            if any(value is not None for value in (payload, subject, idempotency_key, wait)):
+            alone = (payload, subject, idempotency_key, idempotency_ttl, wait)
+            if any(value is not None for value in alone):
                 raise InvalidInput(
-                    "--lines goes without --payload, --subject, --idempotency-key and --wait",
+                    "--lines goes without --payload, --subject, --idempotency-key,"
+                    " --idempotency-ttl and --wait",
                     code="usage",
                 )
             _print_many(_start_lines(almanac, key, lines, given), as_json=as_json)
@@ -86,6 +92,7 @@ def command(
             read_json(payload),
             subject=about,
             idempotency_key=idempotency_key,
+            idempotency_ttl=read_ttl(idempotency_ttl),
             **given,
         )
         if wait is None:
