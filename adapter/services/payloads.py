@@ -47,6 +47,20 @@ def accept_payload(value: Any, settings: Settings, *, name: str = "payload") -> 
     return made.decode()
 
 
+def accept_event_key(key: Any) -> str:
+    """Returns the key of an event.
+
+    Raises:
+        InvalidInput: ``invalid_event_key``.
+    """
+    if not is_printable(key, MAX_EVENT_KEY):
+        raise InvalidInput(
+            f"an event's key must be 1 to {MAX_EVENT_KEY} printable characters, not {key!r:.80}",
+            code="invalid_event_key",
+        )
+    return key
+
+
 def accept_event(key: Any, payload: Any, settings: Settings) -> tuple[str, str]:
     """Returns an event's key and the text of its payload, an object.
 
@@ -55,11 +69,7 @@ def accept_event(key: Any, payload: Any, settings: Settings) -> tuple[str, str]:
             (``invalid_payload``) or too large.
         InvalidValue: The payload cannot be kept as JSON.
     """
-    if not is_printable(key, MAX_EVENT_KEY):
-        raise InvalidInput(
-            f"an event's key must be 1 to {MAX_EVENT_KEY} printable characters, not {key!r:.80}",
-            code="invalid_event_key",
-        )
+    accept_event_key(key)
     if not isinstance(payload, dict):
         raise InvalidInput(
             f"the payload of event {key!r} must be an object, not {kind_of(payload)}: waits"

@@ -255,6 +255,21 @@ def test_an_event_is_emitted(cli: Cli, almanac: Almanac, written: Written) -> No
 
     assert int(one.out) > 0
     assert len(many.data["ids"]) == 2
+    assert one.err == "warning: nobody listens to 'permits.moved' yet; kept for 30 days\n"
+    assert many.data["warning"] == one.err.removeprefix("warning: ").strip()
+
+
+def test_an_event_tells_who_listens(cli: Cli, almanac: Almanac) -> None:
+    almanac.publish(waiting())
+    almanac.publish(triggered("orders", "permits.moved"))
+
+    run = cli("emit", "permits.moved", "-p", "{}")
+    told = cli("emit", "permits.moved", "-p", "{}", "--json").data
+
+    assert run.err == "named by 1 wait and 1 trigger of published graphs\n"
+    assert (told["listeners"]["waits"], told["listeners"]["triggers"]) == (1, 1)
+    assert told["warning"] is None
+    assert "yet" in cli("emit", "permits.mvoed", "-p", "{}").err
 
 
 @pytest.mark.parametrize(

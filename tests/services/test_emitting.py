@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from adapter.errors import InvalidInput
-from tests.services.graphs import waiting
+from tests.services.graphs import document, triggered, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,3 +131,24 @@ def test_an_event_goes_with_the_callers_transaction(almanac: Almanac, rows: Rows
         connection.rollback()
 
     assert rows("SELECT 1 FROM workflow_events") == []
+
+
+def test_who_listens_is_told_by_key_and_owner(almanac: Almanac) -> None:
+    team = ("team", 1)
+    almanac.publish(waiting(event="a"))
+    almanac.publish(waiting("own", event="a", match={"n": 1}), owner=team)
+    almanac.publish(triggered("orders", "a"), owner=("team", 2))
+
+    def told(key: str, owner: Any = None) -> tuple[int, int, bool]:
+        heard = almanac.listeners(key, owner=owner)
+        return heard.waits, heard.triggers, heard.nobody
+
+    assert told("a") == (2, 0, False)
+    assert told("a", team) == (2, 0, False)
+    assert told("a", ("team", 2)) == (1, 1, False)
+    assert told("b") == (0, 0, True)
+    almanac.publish(document())
+    almanac.publish(document("own"), owner=team)
+    assert told("a") == (0, 0, False)
+    with pytest.raises(InvalidInput):
+        almanac.listeners("")
