@@ -19,7 +19,7 @@ from adapter.client.commands import Commands
 from adapter.execution.registry import Registry, default_registry
 from adapter.graph.validation import Finding, validate
 from adapter.records.nudging import EndListener
-from adapter.services import emitting, publishing, reading, starting
+from adapter.services import emitting, listening, publishing, reading, starting
 from adapter.services.awaiting import accept_timeout, wait_for_end
 from adapter.settings import Settings
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from adapter.graph.arguments import Parameters
     from adapter.services.joining import Joined
+    from adapter.services.listening import Listeners
     from adapter.services.morphs import RefLike
     from adapter.services.publishing import Published
     from adapter.services.starting import Started
@@ -179,6 +180,13 @@ class Almanac(Commands):
         """Emits (key, payload) pairs in the order given, all or none; returns their ids."""
         with self._telling(connection) as joined:
             return emitting.emit_many(joined, self.settings, events, owner=owner)
+
+    def listeners(
+        self, event_key: str, *, owner: RefLike | None = None, connection: Joined | None = None
+    ) -> Listeners:
+        """Returns who listens to events with a key; see ``adapter.services.listening``."""
+        with self._read(connection) as joined:
+            return listening.listeners(joined, self.settings, event_key, owner=owner)
 
     def show(
         self, ulid: str, *, most: int = reading.TIMELINE, connection: Joined | None = None
