@@ -23,7 +23,6 @@ from adapter.interpreter.env import Bounds, Env
 from adapter.interpreter.projection import project
 from adapter.interpreter.snapshots import as_json
 from adapter.interpreter.state import Key, State
-from adapter.records.children import Others
 from adapter.records.keys import KeysSpent, new_ulid
 
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ class Instance:
         self.folded.state, self.folded.writer = state, self.writer
         self._reconsider(entries)
         self._clock = (appended.at, time.monotonic())
-        if Others.of(changes):
+        if appended.told:
             self.deps.nudge()
         return entries, appended.more
 

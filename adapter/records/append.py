@@ -83,10 +83,12 @@ class Appended:
     Attributes:
         at: The time it was stamped with, by the database's clock.
         more: Whether unapplied inbox rows exist that it did not stamp.
+        told: Whether it has told other instances something, which a relay should see at once.
     """
 
     at: datetime
     more: bool
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +152,11 @@ class Appender:
             raise
         if row is None:
             return await self._own(connection, instance, expected_seq, entries, writer)
-        return Appended(row["at"], row["more"])
+        return Appended(row["at"], row["more"], row["told"])
 
     async def _own(
         self,
-        connection: Connection,
+        connection: Connection | Appending,
         instance: Key,
         expected_seq: int,
         entries: Sequence[Entry],
@@ -173,7 +175,7 @@ class Appender:
             return None
         if row["lock_version"] != expected_seq + len(entries):
             return None
-        return Appended(row["at"], row["more"])
+        return Appended(row["at"], row["more"], told=True)
 
     def _statement(
         self,
@@ -270,7 +272,10 @@ class Appender:
             f" AND b.applied_at IS NULL AND b.id <> ALL ($5::{self._key}[]))"
         )
         # $4 is named here so that every shape has the same first five arguments.
-        tail = f"SELECT up.at, {more} AS more, {check} AS checked, $4::varchar AS writer FROM up"
+        tail = (
+            f"SELECT up.at, {more} AS more, {check} AS checked, $4::varchar AS writer,"
+            f" {self._children.told(others)} AS told FROM up"
+        )
         return f"WITH {', '.join(parts)} {tail}"
 
     def _source(self, group: _Group, number: int) -> tuple[str, int]:

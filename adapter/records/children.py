@@ -58,7 +58,7 @@ class Others:
         return cls(bool(changes.children), bool(changes.orphans), ends)
 
     def __bool__(self) -> bool:
-        """Whether rows are written that a relay should see at once."""
+        """Whether there is anything to write."""
         return self.starts or self.lets_go or self.ends
 
 
@@ -90,6 +90,16 @@ class Children:
         if others.ends:
             parts.append(self._ends())
         return parts
+
+    @staticmethod
+    def told(others: Others) -> str:
+        """SQL for whether the parts have written any row."""
+        parts = [
+            name for name, used in (("let_go", others.lets_go), ("heard", others.ends)) if used
+        ]
+        return " OR ".join(
+            ["true" if others.starts else "false", *(f"EXISTS (SELECT 1 FROM {n})" for n in parts)]
+        )
 
     def arguments(self, others: Others, changes: Changes) -> list[Any]:
         """The arguments of ``parts``, in their order."""
@@ -158,7 +168,7 @@ class Children:
         return f"""let_go AS (
   INSERT INTO {self._names.inbox} (instance_id, kind, payload, sender)
   SELECT c.id, 'cancel', '{{"by": "parent"}}'::jsonb, 'instance:' || up.ulid
-  FROM up, ({found}) c)"""
+  FROM up, ({found}) c RETURNING 1)"""
 
     def _ends(self) -> str:
         """Tells whoever waits for the instance: its parent, or others that know its ulid."""
@@ -169,4 +179,5 @@ class Children:
   FROM up CROSS JOIN LATERAL (
     SELECT instance_id FROM {self._names.waits}
     WHERE match @> jsonb_build_object('instances', jsonb_build_array(up.ulid))
-      AND {OPEN_INSTANCES_WAIT} AND instance_id <> up.id OFFSET 0) w)"""
+      AND {OPEN_INSTANCES_WAIT} AND instance_id <> up.id OFFSET 0) w
+  RETURNING 1)"""

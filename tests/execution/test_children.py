@@ -7,13 +7,14 @@ import pytest_asyncio
 from ulid import ULID
 
 from adapter.client.almanac import Almanac
+from adapter.errors import StepError
 from adapter.execution.cache import Folded
 from adapter.execution.instance import Instance, Superseded
 from adapter.interpreter.events import Tick
 from adapter.records.relaying import Relaying
 from adapter.settings import Limits
 from tests.execution.families import Family, ending, line, one_turn, starting
-from tests.execution.runtime import graph
+from tests.execution.runtime import action, graph
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -61,6 +62,8 @@ async def test_a_child_is_started_by_the_append_that_waits_for_it(family: Family
     await family.settle(deps, ulid)
     assert await family.output(ulid) == {"ulid": child["ulid"], "status": "completed", "output": 42}
     assert await family.output(ulid, "end") == 42
+    # The child's end is one more thing to be told at once; the parent's own is nobody's business.
+    assert family.nudges == 2
     told = (await family.runtime.rows("inbox", ulid))[-1]
     assert (told["kind"], told["payload"]) == (
         "child",
@@ -398,6 +401,58 @@ async def test_a_retry_starts_new_children_and_a_retried_child_disturbs_nobody(
     assert [child["status"] for child in again] == ["completed", "failed"] * 2
     assert len({child["idempotency_digest"] for child in again}) == 4
     assert [r["attempt"] for r in await family.runtime.rows("step_runs", ulid)][1:] == [1, 2]
+
+
+async def test_what_a_parent_has_noted_of_a_child_stays_when_the_child_is_taken_up_again(
+    family: Family,
+) -> None:
+    name = family.key("flaky")
+
+    @family.runtime.registry.action(name)
+    def flaky(ctx: Any, n: int) -> int:
+        if n == 1 and ctx.step.attempt == 1:
+            raise StepError("not_yet", "not yet")
+        return n
+
+    try_it = action("try", name, input={"n": "${ trigger.n }"})
+    await family.publish(try_it, HOLD, ending("${ trigger.n }"), name="child")
+    start = starting("child", items=[1, 2], input={"n": "${ item }"}, mode="any")
+    await family.publish(start, name="parent")
+    deps = family.process()
+    ulid = await family.start("parent")
+    await family.settle(deps, ulid)
+    failed, other = await family.children(ulid)
+    assert (failed["status"], other["status"]) == ("failed", "waiting")
+    await family.runtime.tell(failed["ulid"], "retry", {})
+    await family.settle(deps, ulid)
+    assert await family.statuses(ulid) == ["waiting", "waiting"]
+    await family.runtime.tell(other["ulid"], "signal", GO)
+    await family.turns(deps, other["ulid"])
+    # A process that has not seen the first end reads it from the journal, not from the row.
+    await family.turns(family.process(), ulid)
+    assert (await family.output(ulid))["results"] == [
+        {"ulid": failed["ulid"], "status": "failed", "output": None},
+        {"ulid": other["ulid"], "status": "completed", "output": 2},
+    ]
+    await family.runtime.tell(failed["ulid"], "signal", GO)
+    await family.settle(deps, ulid)
+    assert (await family.status(ulid), await family.statuses(ulid)) == (
+        "completed",
+        ["completed", "completed"],
+    )
+
+
+async def test_inputs_that_do_not_fit_into_one_append_fail_the_step(family: Family) -> None:
+    await family.publish(ending(1), name="child")
+    items = {"id": "make", "type": "set", "config": {"values": {"text": "${ trigger.text }"}}}
+    start = starting(
+        "child", items="${ trigger.items }", input={"a": "${ state.text }", "n": "${ item }"}
+    )
+    await family.publish(items, start, name="parent")
+    ulid = await family.start("parent", {"text": "x" * 200_000, "items": list(range(100))})
+    await family.settle(family.process(), ulid)
+    assert (await family.runtime.instance(ulid))["failure_code"] == "expression_failed"
+    assert await family.children(ulid) == []
 
 
 async def test_limits_of_depth_count_and_items_have_codes_of_their_own(family: Family) -> None:

@@ -16,7 +16,12 @@ from tests.execution.runtime import graph, open_runtime
 if TYPE_CHECKING:
     from adapter.execution.deps import TurnDeps
 
-JOINS = [{}, {"on_failure": "finish"}, {"mode": "any"}, {"mode": "quorum", "quorum": 2}]
+JOINS: list[dict[str, Any]] = [
+    {},
+    {"on_failure": "finish"},
+    {"mode": "any"},
+    {"mode": "quorum", "quorum": 2},
+]
 SHAPES = st.sampled_from([f"{body}{n}" for body in ("flat", "race") for n in range(len(JOINS))])
 MOVES = st.lists(
     st.tuples(

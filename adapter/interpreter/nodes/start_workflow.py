@@ -93,6 +93,7 @@ def _payloads(
     for item in items:
         names["item"] = item
         payloads.append(bounded(node.id, node.item_template.render(names)).get("input"))
+    bounded(node.id, payloads)  # All of them go into one statement.
     return payloads
 
 
