@@ -49,6 +49,22 @@ async def test_wcp_09_structured_discriminator(driver: Driver) -> None:
     assert await driver.runs("next") == ["succeeded"], "no later line passes"
 
 
+async def test_of_lines_that_arrive_at_once_one_alone_has_the_place(driver: Driver) -> None:
+    place = {"field": "state.arrived.1", "op": "eq", "value": "${ item }"}
+    at_once = document(
+        "at-once",
+        put("none", arrived=[]),
+        for_each("lines", list(range(100)), "arrive", concurrency=100),
+        put("arrive", arrived="${ state.arrived + [item] }"),
+        *do("next"),
+        edges=["trigger none lines", when("arrive", place, "next")],
+    )
+    await driver.start(at_once)
+    assert await driver.status() == "completed"
+    assert len(await driver.runs("arrive")) == 100
+    assert await driver.runs("next") == ["succeeded"]
+
+
 async def test_wcp_30_structured_partial_join(driver: Driver) -> None:
     await driver.start(partial_join("partial-join", 2))
     await driver.signal("work", {"line": "c"})
