@@ -96,6 +96,12 @@ class Worker(_Group):
     turns: int = Field(
         50, ge=1, le=1_000, description="turns under way, those that wait for handlers included"
     )
+    transactions: int = Field(
+        8,
+        ge=1,
+        le=200,
+        description="connections of transactional handlers: of plain ones, and of each loop",
+    )
     stretch: timedelta = Field(timedelta(seconds=1), description="how long one turn may go on")
     relay_interval: timedelta = timedelta(milliseconds=50)
     sweep_interval: timedelta = timedelta(seconds=60)

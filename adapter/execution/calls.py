@@ -6,8 +6,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from adapter.execution.attempt import GRACE, Call
 from adapter.execution.context import InstanceInfo, StepInfo, make_context
-from adapter.execution.runner import Call
+from adapter.execution.once import Desk, StepEffects
+from adapter.execution.transactions import Offered
 from adapter.interpreter.events import Failure, Finished
 
 if TYPE_CHECKING:
@@ -15,13 +17,11 @@ if TYPE_CHECKING:
 
     from adapter.execution.context import Pulse
     from adapter.execution.deps import TurnDeps
+    from adapter.execution.registry import Action
     from adapter.execution.runner import HandlerRunner
     from adapter.graph.compiled import CompiledNode
     from adapter.interpreter.state import Key, Step
     from adapter.records.load import Loaded
-
-GRACE = 1.0
-"""Seconds a handler may overrun its time-out before the turn stops waiting for its report."""
 
 LOOK_AGAIN = 1.0
 """Seconds between two looks at handlers that have not begun."""
@@ -43,6 +43,10 @@ class Calls:
         self._loop = asyncio.get_running_loop()
         self._running: dict[Key, Call] = {}
         self._finished: list[Finished] = []
+        self._offered: list[Offered] = []
+        self._desk = Desk(
+            deps.pool, deps.effects, self._loop, writer, deps.settings.limits.max_output_bytes
+        )
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -90,13 +94,30 @@ class Calls:
                 loaded.actor,
                 facts.subject,
                 pulse,
+                self._effects_of(step, action, timeout, loaded) if action.takes_context else None,
             ),
             timeout=timeout,
             max_output_bytes=self._deps.settings.limits.max_output_bytes,
             report=self._report,
+            transactions=self._deps.transactions,
+            repeated=step.failures > 0,
         )
         self._running[step.id] = call
         self._runner.submit(call)
+
+    def _effects_of(
+        self, step: Step, action: Action, timeout: float, loaded: Loaded
+    ) -> StepEffects:
+        return StepEffects(
+            self._desk,
+            loaded.facts.ulid,
+            loaded.id,
+            step.id,
+            step.node,
+            step.visit,
+            action.is_async,
+            timeout,
+        )
 
     async def results(self, patience: float | None = None) -> list[Finished]:
         """Waits until a handler has ended, and returns all that have.
@@ -139,20 +160,33 @@ class Calls:
             self._runner.ask(call)
 
     def close(self) -> None:
-        """Stops what is still under way; its reports are not heard any more."""
+        """Stops what is still under way; its reports are not heard any more.
+
+        Transactions that were offered and are still open are rolled back.
+        """
         self._closed = True
         for call in self._running.values():
             self._runner.cancel(call)
+        for offered in self._offered:
+            _abandon(offered)
 
     def _report(self, finished: Finished) -> None:
-        """Called on the handler's thread."""
-        self._loop.call_soon_threadsafe(self._settle, finished)
+        """Called on the thread of the handler, or of the watch."""
+        try:
+            self._loop.call_soon_threadsafe(self._settle, finished)
+        except RuntimeError:
+            # The process is about to end: nobody will hear.
+            _abandon(finished)
 
     def _settle(self, finished: Finished) -> None:
-        if not self._closed and self._running.pop(finished.step, None) is not None:
-            self._finished.append(finished)
-            if self._waiter is not None:
-                _settle(self._waiter)
+        if self._closed or self._running.pop(finished.step, None) is None:
+            _abandon(finished)
+            return
+        if isinstance(finished, Offered):
+            self._offered.append(finished)
+        self._finished.append(finished)
+        if self._waiter is not None:
+            _settle(self._waiter)
 
     def _give_up(self) -> None:
         for key, call in list(self._running.items()):
@@ -168,7 +202,12 @@ class Calls:
         """Seconds until the turn gives a call up; one that still queues is not given up."""
         if call.began is None:
             return LOOK_AGAIN
-        return call.began + call.timeout + GRACE - time.monotonic()
+        return call.due + GRACE - time.monotonic()
+
+
+def _abandon(finished: Finished) -> None:
+    if isinstance(finished, Offered) and finished.offer is not None:
+        finished.offer.abandon()
 
 
 def _settle(waiter: asyncio.Future[None]) -> None:

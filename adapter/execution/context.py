@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
@@ -14,8 +14,9 @@ from adapter.errors import InvalidInput
 from adapter.graph.canonical import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from adapter.execution.once import StepEffects
     from adapter.interpreter.state import Key
 
 
@@ -104,6 +105,63 @@ class ActionContext:
     logger: logging.LoggerAdapter[logging.Logger]
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
     _pulse: Pulse | None = field(default=None, repr=False)
+    _effects: StepEffects | None = field(default=None, repr=False)
+    _connection: Any = field(default=None, repr=False)
+
+    @property
+    def connection(self) -> Any:
+        """The transaction of a transactional handler, in Almanac's database.
+
+        A SQLAlchemy ``Connection`` over psycopg for a plain handler, an ``AsyncConnection`` over
+        asyncpg for an async one; begun, READ COMMITTED, and committed with the end of the step.
+        The handler neither commits nor rolls back; ``begin_nested()`` is its own.
+
+        Raises:
+            InvalidInput: The action is not transactional.
+        """
+        if self._connection is None:
+            raise InvalidInput(
+                "ctx.connection is for transactional handlers: register this one with"
+                " @action(..., transactional=True)"
+            )
+        return self._connection
+
+    def once(
+        self,
+        key: str,
+        function: Callable[..., Any],
+        *,
+        if_uncertain: Literal["fail", "run"] = "fail",
+    ) -> Any:
+        """Brings an effect about once in all attempts of this visit, and gives what it gave.
+
+        A claim is committed before ``function`` is called, and its result after it; a later call
+        with the same key gets the result. A result that is missing, although whoever claimed has
+        gone, is *uncertain*: the effect may or may not have happened. ``"fail"`` then fails the
+        step (``effect_uncertain``, not retried), so it happens at most once; ``"run"`` calls the
+        function again, so it happens at least once. It happens exactly once where the receiver
+        dedupes on the key that the function is given.
+
+        A ``StepError`` out of the function says that the effect has not happened: the claim is
+        taken back. After any other error it is uncertain.
+
+        Args:
+            key: Names the effect within the step; any text.
+            function: Called with a key to pass on, the same in each attempt, if it has a parameter
+                that must be given. In an async handler it may be async, and ``once`` is awaited.
+            if_uncertain: ``"fail"`` or ``"run"``.
+
+        Returns:
+            Canonical JSON; for an async handler an awaitable of it.
+
+        Raises:
+            InvalidInput: An argument cannot be used.
+            StepError: ``effect_uncertain``; ``step_timed_out``: the effect is under way elsewhere;
+                ``invalid_output`` or ``output_too_large``: it happened, its value cannot be kept.
+        """
+        if self._effects is None:
+            raise InvalidInput("ctx.once: this context belongs to no step of an instance")
+        return self._effects.once(key, function, if_uncertain)
 
     def heartbeat(self) -> bool:
         """Says that the handler is alive; from any thread, as often as it likes.
@@ -152,6 +210,7 @@ def make_context(
     actor: Mapping[str, Any],
     subject: Mapping[str, Any] | None,
     pulse: Pulse | None = None,
+    effects: StepEffects | None = None,
 ) -> ActionContext:
     """Builds the context of one attempt from the loaded instance."""
     mode = str(actor.get("mode", "system"))
@@ -164,6 +223,7 @@ def make_context(
         _reference(subject),
         logging.LoggerAdapter(_LOGGER, extra),
         _pulse=pulse,
+        _effects=effects,
     )
 
 

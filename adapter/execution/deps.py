@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from adapter.execution.cache import FoldCache
 from adapter.execution.graphs import Graphs
+from adapter.execution.transactions import Transactions
 from adapter.interpreter.env import Policy
 from adapter.records.append import Appender
 from adapter.records.awaited import Awaited
+from adapter.records.effects import Effects
 from adapter.records.keys import Keys, keys_for
 from adapter.records.leases import Leases
 from adapter.records.load import Loader
@@ -36,6 +38,8 @@ class TurnDeps:
         new_token: Draws the token of a turn, 26 characters.
         policies: What the decider may know of ``registry``.
         progress: What handlers of queued steps tell.
+        effects: Claims on what is to happen once.
+        transactions: The connections of transactional handlers.
         step_runner: Where handlers of queued steps run: apart from those of turns, which are short.
         suspects: Held by the queued step that this process runs of those that have killed workers.
         unhandled: Actions without a handler here that were logged.
@@ -61,6 +65,8 @@ class TurnDeps:
     new_token: Callable[[], str]
     policies: Mapping[str, Policy]
     progress: Progress
+    effects: Effects
+    transactions: Transactions
     step_runner: HandlerRunner
     suspects: threading.Lock = field(default_factory=threading.Lock)
     unhandled: set[str] = field(default_factory=set)
@@ -78,6 +84,9 @@ def turn_deps(
     step_runner: HandlerRunner | None = None,
 ) -> TurnDeps:
     """Puts the parts together for one process; queued steps run beside turns by default."""
+    transactions = Transactions(settings)
+    for one in {runner, step_runner or runner}:
+        one.at_end(transactions.close, transactions.leave)
     return TurnDeps(
         settings=settings,
         pool=pool,
@@ -98,6 +107,8 @@ def turn_deps(
         new_token=new_token,
         policies={name: _policy(action) for name, action in registry.actions.items()},
         progress=Progress(settings),
+        effects=Effects(settings),
+        transactions=transactions,
         step_runner=step_runner or runner,
     )
 

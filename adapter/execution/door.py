@@ -89,20 +89,29 @@ def as_failure(error: BaseException) -> Failure:
     """What an exception of a handler becomes in the record; never fails itself."""
     if isinstance(error, StepError):
         code = clean(_text(error, "code"))[:MAX_CODE] or StepError.code
-        retryable = bool(getattr(error, "retryable", True))
-        return Failure(code, clean(_text(error, "message")), retryable)
+        return Failure(code, clean(_text(error, "message")), _retryable(error))
     return Failure(StepError.code, clean(_described(error)), retryable=True)
+
+
+# An exception's own methods are the host's code: they may raise anything, SystemExit included.
 
 
 def _described(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}".removesuffix(": ")
-    except Exception:
+    except BaseException:
         return f"{type(error).__name__}: its message cannot be read"
 
 
 def _text(error: StepError, attribute: str) -> str:
     try:
         return str(getattr(error, attribute, ""))
-    except Exception:
+    except BaseException:
         return ""
+
+
+def _retryable(error: StepError) -> bool:
+    try:
+        return bool(getattr(error, "retryable", True))
+    except BaseException:
+        return True

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from adapter.interpreter.children import Definition
     from adapter.interpreter.events import Arrived, Event
     from adapter.interpreter.needs import Needs
-    from adapter.records.connection import Connection
+    from adapter.records.connection import Appending, Connection
     from adapter.records.load import Loaded
     from adapter.settings import Settings
 
@@ -156,7 +156,12 @@ class Instance:
             yield
 
     async def advance(
-        self, connection: Connection, events: Sequence[Event], *, begin: bool
+        self,
+        connection: Connection,
+        events: Sequence[Event],
+        *,
+        begin: bool,
+        through: Appending | None = None,
     ) -> tuple[Sequence[Entry], bool]:
         """Decides on events and appends what follows from them.
 
@@ -164,6 +169,7 @@ class Instance:
             connection: Where the append is its own commit, or the last statement before one.
             events: What has happened.
             begin: Whether handlers may be begun.
+            through: A handler's transaction that the append goes into instead.
 
         Returns:
             The entries appended, and whether unapplied inbox rows are left.
@@ -185,7 +191,7 @@ class Instance:
             self.folded.snapshot_seq = state.seq
         changes = project(before, entries, state, ulid=self.ulid, writer=self.writer)
         appended = await self.deps.appender.append(
-            connection,
+            through or connection,
             instance=self.loaded.id,
             expected_seq=before.seq,
             entries=entries,

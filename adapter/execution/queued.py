@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from adapter.execution.cache import Folded
@@ -18,6 +19,8 @@ from adapter.execution.calls import Calls
 from adapter.execution.context import Pulse
 from adapter.execution.instance import Instance, Superseded
 from adapter.execution.keeping import NO_DATABASE, Keeper
+from adapter.execution.settling import settle
+from adapter.execution.transactions import Offered
 from adapter.graph.durations import parse_duration
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.events import Claimed, Failure, Finished, HandedBack, TakeOver
@@ -213,6 +216,11 @@ class _QueuedStep:
 
     async def _record(self, keeper: Keeper, event: Event) -> None:
         """Appends how the step ended; nothing if it is not its own any more."""
+        if isinstance(event, Offered):
+            refused = await self._commit(keeper, event)
+            if refused is None:
+                return
+            event = refused
         pause = SOON
         while True:
             try:
@@ -226,6 +234,20 @@ class _QueuedStep:
                 pause = min(2 * pause, 2.0)
                 continue
             return
+
+    async def _commit(self, keeper: Keeper, offered: Offered) -> Finished | None:
+        """Ends the step in its handler's transaction; gives the failure if that was refused."""
+        with suppress(*NO_DATABASE):
+            await keeper.tell()
+        # Not alone, as other ends are: the handler's connection is another one than this.
+        async with self.deps.pool.acquire() as connection:
+            await self.instance.load(connection)
+            try:
+                _, events = await settle(self.instance, connection, offered)
+            except Superseded:
+                LOGGER.info("step %s was taken over; its handler is rolled back", self.key)
+                return None
+        return next((event for event in events if isinstance(event, Finished)), None)
 
     async def _end(self, connection: Connection, event: Event) -> None:
         await self.instance.load(connection)

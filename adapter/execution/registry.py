@@ -66,6 +66,7 @@ class Action:
         queue: The task queue whose workers run it; None for any worker.
         heartbeat: How often it says that it is alive; None when it need not.
         declares_timeout: Whether ``timeout`` was given, and is not a default.
+        transactional: Whether it writes through ``ctx.connection``, and its step's end with it.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Action:
     queue: str | None = None
     heartbeat: timedelta | None = None
     declares_timeout: bool = True
+    transactional: bool = False
 
     def time_for(self, node: timedelta | None, *, queued: bool) -> timedelta:
         """How long one attempt may last.
@@ -115,6 +117,7 @@ class Registry:
         retry: RetryPolicy | Mapping[str, Any] | None = None,
         queue: str | None = None,
         heartbeat: timedelta | float | str | None = None,
+        transactional: bool = False,
     ) -> Callable[[_F], _F]:
         """Registers a handler under ``name``; use it as a decorator.
 
@@ -126,6 +129,8 @@ class Registry:
             queue: The task queue whose workers run it, where not any worker can.
             heartbeat: How often the handler says that it is alive, given as ``timeout`` is. One
                 that has called ``ctx.heartbeat()`` and then is silent for twice as long has hung.
+            transactional: Whether it writes through ``ctx.connection``, a transaction of its own
+                in Almanac's database whose last statement records the step: both or neither.
 
         Raises:
             InvalidInput: The name, an option or the function cannot be used.
@@ -136,7 +141,13 @@ class Registry:
         def register(function: _F) -> _F:
             self.add(
                 make_action(
-                    name, function, timeout=timeout, retry=retry, queue=queue, heartbeat=heartbeat
+                    name,
+                    function,
+                    timeout=timeout,
+                    retry=retry,
+                    queue=queue,
+                    heartbeat=heartbeat,
+                    transactional=transactional,
                 )
             )
             return function
@@ -193,6 +204,7 @@ def make_action(
     retry: RetryPolicy | Mapping[str, Any] | None = None,
     queue: str | None = None,
     heartbeat: timedelta | float | str | None = None,
+    transactional: bool = False,
 ) -> Action:
     """Reads a function's signature into an ``Action``; its options are those of the decorator.
 
@@ -202,6 +214,12 @@ def make_action(
     _check_name(name)
     if not callable(function):
         raise InvalidInput(f"action {name!r}: {function!r:.200} is no function")
+    takes_context = CONTEXT in inspect.signature(function).parameters
+    if transactional and not takes_context:
+        raise InvalidInput(
+            f"action {name!r} is transactional: give it a parameter {CONTEXT!r}, and write through"
+            f" {CONTEXT}.connection"
+        )
     return Action(
         name=name,
         function=function,
@@ -211,12 +229,13 @@ def make_action(
             else _duration(name, "timeout", timeout)
         ),
         retry=_retry(name, retry),
-        takes_context=CONTEXT in inspect.signature(function).parameters,
+        takes_context=takes_context,
         is_async=_is_async(function),
         arguments=arguments_of(name, function),
         queue=_queue(name, queue),
         heartbeat=None if heartbeat is None else _heartbeat(name, heartbeat),
         declares_timeout=timeout is not None,
+        transactional=transactional,
     )
 
 

@@ -1,77 +1,43 @@
-"""Where handlers run: async ones on a loop in a thread of its own, plain ones in a pool of threads.
+"""Where handlers run: async ones on a loop in a thread of its own, plain ones in threads.
 
 Never on the worker's loop: a handler that blocks there would stop every turn of the process, its
 heartbeats with Temporal included, and the server would start the same step on another worker.
+
+And never at each other's mercy. An async handler that holds the loop up costs the others a
+moment: what has not begun goes to a fresh loop, what has is given the time back, and the action
+that did it has a loop and a thread for each call from then on. Plain handlers that never return
+are made up for by further threads, and when there are no more, what queues behind them fails in
+its time instead of waiting for ever.
 """
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from adapter.errors import StepError
-from adapter.execution.door import accept_output, as_failure, split_outcome
-from adapter.interpreter.events import Failure, Finished
+from adapter.execution.attempt import GRACE, Call
+from adapter.execution.lane import CANCELLED, LATE, Lane, LoopEnd
+from adapter.execution.threads import Threads
+from adapter.execution.watch import Watch
 
 if TYPE_CHECKING:
-    from adapter.execution.context import ActionContext
-    from adapter.execution.registry import Action
-    from adapter.interpreter.state import Key
+    import asyncio
+    from collections.abc import Callable
 
-Report = Callable[[Finished], None]
+LOOK_EVERY = 0.25
+"""Seconds between two questions whether the loop of the async handlers answers."""
 
+MAX_LANES = 16
+"""Loops at once, blocked ones included: one more for each action that blocks, once."""
 
-@dataclass(slots=True)
-class Call:
-    """One attempt to run.
+MAX_GIVEN_BACK = 30.0
+"""Seconds that a handler waits for its loop to go on; then its attempt has failed."""
 
-    Attributes:
-        timeout: Seconds, counted from ``began``.
-        report: Called once, on the handler thread, with how it ended.
-        began: When the handler began to run, by the monotonic clock; None while it still queues.
-    """
-
-    step: Key
-    token: str
-    node: str
-    action: Action
-    values: Mapping[str, Any]
-    context: ActionContext
-    timeout: float
-    max_output_bytes: int
-    report: Report
-    began: float | None = None
-    ended: bool = False
-
-    def fail(self, failure: Failure) -> None:
-        """Reports a failure; what comes after the first end (a late return) is dropped."""
-        self._end(Finished(self.step, self.token, failure=failure))
-
-    def succeed(self, value: Any) -> None:
-        """Reports what the handler returned, or that it cannot be kept."""
-        try:
-            outcome, output = split_outcome(self.node, value)
-            output = accept_output(self.node, output, self.max_output_bytes)
-        except StepError as error:
-            self.fail(as_failure(error))
-            return
-        self._end(Finished(self.step, self.token, output, outcome=outcome))
-
-    def _end(self, finished: Finished) -> None:
-        if not self.ended:
-            self.ended = True
-            self.report(finished)
-
-
-LATE = 0.1
-"""Seconds by which a timer may be late before the loop counts as held up."""
+_LOGGER = logging.getLogger("almanac.handlers")
 
 
 class HandlerRunner:
@@ -79,38 +45,49 @@ class HandlerRunner:
 
     Args:
         threads: Plain handlers that may run at once.
+        spare: How many more, while that many keep their threads beyond their time-out.
     """
 
-    def __init__(self, threads: int = 32) -> None:
-        self._threads = threads
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._pool: ThreadPoolExecutor | None = None
-        self._running: dict[asyncio.Task[Any], Call] = {}
+    def __init__(self, threads: int = 32, spare: int = 32) -> None:
+        self._threads = Threads(threads, spare)
+        self._watch = Watch(self._look, LOOK_EVERY)
+        self._lanes: dict[Lane, threading.Thread] = {}
+        self._lane: Lane | None = None
+        self._apart: set[str] = set()
+        self._loop_ends: list[LoopEnd] = []
+        self._ends: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Starts the handler thread."""
-        loop = _new_loop()
-        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="almanac-plain-handler")
-        self._loop = loop
-        self._thread = threading.Thread(
-            target=self._main, args=(loop,), name="almanac-handlers", daemon=True
-        )
-        self._thread.start()
+        """Starts the threads."""
+        self._lane = self._open_lane()
+        self._watch.start()
+
+    def at_end(self, end: Callable[[], None], loop_end: LoopEnd) -> None:
+        """Has something done when the runner stops, and at the end of each loop of handlers."""
+        self._ends.append(end)
+        self._loop_ends.append(loop_end)
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Cancels what still runs and ends the thread; a handler that blocks is left behind.
+        """Cancels what still runs and ends the threads, in bounded time.
+
+        A handler that blocks is left behind: its thread ends with it, or with the process.
 
         Args:
-            timeout: Seconds to wait for the thread.
+            timeout: Seconds to wait for all threads together.
         """
-        loop, thread, pool = self._loop, self._thread, self._pool
-        if loop is None or thread is None or pool is None:
+        if self._lane is None:
             return
-        self._loop = self._thread = self._pool = None
-        loop.call_soon_threadsafe(self._cancel_all, loop)
-        thread.join(timeout)
-        pool.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + timeout
+        self._lane = None
+        self._watch.stop()
+        self._threads.stop()
+        lanes = list(self._lanes.items())
+        for lane, _ in lanes:
+            lane.stop()
+        for _, thread in lanes:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        for end in self._ends:
+            end()
 
     def submit(self, call: Call) -> None:
         """Begins a call; its end is reported through ``call.report``.
@@ -118,9 +95,17 @@ class HandlerRunner:
         Raises:
             RuntimeError: The runner is not started.
         """
-        if self._loop is None:
+        lane = self._lane
+        if lane is None:
             raise RuntimeError("the handler runner is not started")
-        self._loop.call_soon_threadsafe(self._begin, self._loop, call)
+        if not call.action.is_async:
+            self._threads.submit(call, partial(self._run_plain, call))
+        elif call.action.name in self._apart:
+            self._threads.submit(call, partial(self._run_apart, call))
+        else:
+            lane.submit(call)
+            if lane.retired:
+                self._move(lane)
 
     def cancel(self, call: Call) -> None:
         """Asks a handler to stop, and hears nothing of it any more.
@@ -128,125 +113,139 @@ class HandlerRunner:
         An async one is cancelled where it awaits; a plain one sees ``ctx.cancelled``.
         """
         call.ended = True
-        call.context.cancelled.set()
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._cancel, call)
+        self.ask(call)
 
     def ask(self, call: Call) -> None:
         """Asks a handler to stop, as ``cancel`` does, but still reports how it ended."""
         call.context.cancelled.set()
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._cancel, call)
-
-    def _cancel(self, call: Call) -> None:
-        for task, running in self._running.items():
-            if running is call:
-                task.cancel()
-
-    def _main(self, loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        while self._loop is loop:
-            # A task that a handler leaves behind can stop the loop, or raise SystemExit out of it.
-            with suppress(BaseException):
-                loop.run_forever()
-        loop.close()
-
-    def _cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
-        for task, call in self._running.items():
-            # Unreported, so the next turn finds the attempt open and takes it over.
-            call.ended = True
-            task.cancel()
-        loop.call_soon(loop.stop)
-
-    def _begin(self, loop: asyncio.AbstractEventLoop, call: Call) -> None:
-        try:
-            arguments = call.action.bind(call.values)
-            if call.action.takes_context:
-                arguments["ctx"] = call.context
-            awaitable = call.action.function(**arguments) if call.action.is_async else None
-        except BaseException as error:
-            call.fail(as_failure(error))
-            return
-        if awaitable is not None:
-            task = loop.create_task(self._run(loop, call, awaitable))
-            self._running[task] = call
-            task.add_done_callback(self._done)
-            return
-        pool = self._pool
-        if pool is None:
-            return
-        pool.submit(self._run_plain, loop, call, partial(call.action.function, **arguments))
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._running.pop(task, None)
-        if not task.cancelled():
-            task.exception()
-
-    async def _run(self, loop: asyncio.AbstractEventLoop, call: Call, awaitable: Any) -> None:
-        # The time counts from here: a handler that queued behind busy ones has not begun.
-        timer = self._arm(loop, call, asyncio.current_task(loop), call.timeout)
-        try:
-            call.succeed(await awaitable)
-        except asyncio.CancelledError:
-            call.fail(Failure("step_failed", "the handler was cancelled", retryable=True))
-        except BaseException as error:
-            call.fail(as_failure(error))
-        finally:
-            timer.cancel()
-
-    def _run_plain(
-        self, loop: asyncio.AbstractEventLoop, call: Call, function: Callable[[], Any]
-    ) -> None:
-        timer: list[asyncio.TimerHandle] = []
-        loop.call_soon_threadsafe(lambda: timer.append(self._arm(loop, call, None, call.timeout)))
-        try:
-            call.succeed(function())
-        except BaseException as error:
-            call.fail(as_failure(error))
-        finally:
+        if call.stop is not None:
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(_cancel, timer)
+                call.stop()
 
-    def _arm(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        call: Call,
-        task: asyncio.Task[Any] | None,
-        seconds: float,
-    ) -> asyncio.TimerHandle:
-        if call.began is None:
-            call.began = time.monotonic()
-        return loop.call_at(
-            loop.time() + seconds, self._expire, loop, call, task, loop.time() + seconds
-        )
+    def _open_lane(self) -> Lane:
+        lane = Lane(self._end_loop)
+        thread = threading.Thread(target=lane.main, name="almanac-handlers", daemon=True)
+        self._lanes[lane] = thread
+        thread.start()
+        return lane
 
-    def _expire(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        call: Call,
-        task: asyncio.Task[Any] | None,
-        due: float,
-    ) -> None:
-        late = loop.time() - due
-        if late > LATE and not call.ended:
-            # Somebody held the loop up: that time was not this handler's.
-            self._arm(loop, call, task, late)
+    async def _end_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        for end in self._loop_ends:
+            await end(loop)
+
+    # Threads of plain handlers, and of async ones that have held a loop up
+
+    def _run_plain(self, call: Call) -> None:
+        if call.context.cancelled.is_set():
+            call.fail(CANCELLED)
             return
-        message = f"node {call.node!r} did not end within {call.timeout:g} s"
-        call.fail(Failure("step_timed_out", message, retryable=True))
-        if task is not None:
-            task.cancel()
+        try:
+            call.timer = self._watch.call_at(
+                time.monotonic() + call.timeout, partial(self._overdue, call)
+            )
+            if call.action.transactional:
+                assert call.transactions is not None
+                call.transactions.run_plain(call)
+            else:
+                call.began = time.monotonic()
+                call.succeed(call.action.function(**call.arguments()))
+        except BaseException as error:
+            call.broke(error)
+        finally:
+            if call.timer is not None:
+                call.timer.cancel()
+                call.timer = None
 
+    def _run_apart(self, call: Call) -> None:
+        lane = Lane(self._end_loop)
+        # Its own timer comes first, as long as the handler lets it.
+        call.timer = self._watch.call_at(
+            time.monotonic() + call.timeout + LATE, partial(self._overdue, call)
+        )
+        try:
+            lane.submit(call)
+            lane.retire()
+            lane.main()
+        finally:
+            call.timer.cancel()
+            call.timer = None
 
-def _cancel(timers: list[asyncio.TimerHandle]) -> None:
-    for timer in timers:
-        timer.cancel()
+    def _overdue(self, call: Call) -> None:
+        """On the watch's thread: a call's time is over, unless it began late."""
+        now = time.monotonic()
+        if call.due > now:
+            call.timer = self._watch.call_at(min(call.due, now + 1), partial(self._overdue, call))
+            return
+        call.context.cancelled.set()
+        call.expire()
+        self._threads.overran(call)
 
+    # The watch
 
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """Uvloop's where there is one: it wakes from another thread at half the price."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
+    def _look(self, late: float) -> None:
+        for lane, thread in list(self._lanes.items()):
+            if not thread.is_alive():
+                del self._lanes[lane]
+            elif lane.blocked:
+                self._wait_out(lane)
+            elif lane.asked is None or late > LOOK_EVERY:
+                # This thread was late itself: the whole process was held up, and no handler.
+                lane.ask()
+            elif (hold := lane.holds()) is not None:
+                lane.block(hold.call)
+                self._replace(lane, hold.call, hold.place)
+        for call in self._threads.stuck():
+            if time.monotonic() > call.submitted + call.timeout + GRACE:
+                self._threads.drop(call)
+                call.expire(
+                    ", nor begin: all threads are held by calls that have overrun their time-out,"
+                    f" of {', '.join(self._threads.holders())}"
+                )
+
+    def _wait_out(self, lane: Lane) -> None:
+        lane.account()
+        culprit = lane.culprit
+        if culprit is not None and time.monotonic() > culprit.due:
+            culprit.context.cancelled.set()
+            culprit.expire(", nor report it: it holds up its event loop")
+        whose = f"action {culprit.action.name!r}" if culprit else "something"
+        for call in list(lane.running.values()):
+            if call is not culprit and call.given_back > MAX_GIVEN_BACK:
+                call.context.cancelled.set()
+                call.expire(f": {whose} holds up its event loop for good")
+
+    def _replace(self, lane: Lane, culprit: Call | None, place: str) -> None:
+        if culprit is None:
+            _LOGGER.warning(
+                "the event loop of the async handlers is held up at %s, by no handler that runs;"
+                " the others go on with a new one",
+                place,
+            )
+        elif culprit.action.name not in self._apart:
+            self._apart.add(culprit.action.name)
+            _LOGGER.warning(
+                "action %r holds up the event loop of the async handlers at %s (node %r of"
+                " instance %s); the others go on with a new one, and this action has a thread for"
+                " each call from now on: write it as a plain function, or await what blocks",
+                culprit.action.name,
+                place,
+                culprit.node,
+                culprit.context.instance.ulid,
+            )
+        if lane is not self._lane:
+            return
+        if len(self._lanes) >= MAX_LANES:
+            _LOGGER.error(
+                "%d event loops of async handlers are held up; async steps wait until one goes on."
+                " Restart this worker",
+                len(self._lanes),
+            )
+            return
+        self._lane = self._open_lane()
+        lane.retire()
+        self._move(lane)
+
+    def _move(self, lane: Lane) -> None:
+        for call in lane.take_back():
+            with suppress(RuntimeError):
+                self.submit(call)

@@ -17,6 +17,8 @@ from adapter.execution.endings import Endings
 from adapter.execution.held import Held
 from adapter.execution.instance import Instance, Superseded
 from adapter.execution.looking import Looking
+from adapter.execution.settling import settle
+from adapter.execution.transactions import Offered
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.events import Arrived, Event, TakeOver, Tick
 
@@ -181,7 +183,23 @@ class _Turn:
             await self.held.acquire()
             if not events:
                 events += await self._load_again()
+        if any(isinstance(event, Offered) for event in events):
+            return [next_ for event in events for next_ in await self._settled(event)]
         return events
+
+    async def _settled(self, event: Event) -> list[Event]:
+        """What is left to decide on after an event, once a transaction it brings has ended."""
+        if not isinstance(event, Offered):
+            return [event]
+        entries, events = await settle(self.instance, self.held.connection, event, self._may_begin)
+        if entries:
+            self._wrote(entries)
+        return events
+
+    def _wrote(self, entries: Sequence[Entry]) -> None:
+        self.progressed = True
+        self._begin_handlers(entries)
+        self.calls.keep_only(self.state.steps)
 
     @staticmethod
     def _commands(events: Sequence[Event]) -> bool:
@@ -290,9 +308,7 @@ class _Turn:
         entries, more = await self._append(events, begin=begin)
         if not entries:
             return False, False
-        self.progressed = True
-        self._begin_handlers(entries)
-        self.calls.keep_only(self.state.steps)
+        self._wrote(entries)
         return True, more
 
     async def _append(

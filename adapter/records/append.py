@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from adapter.interpreter.entries import Entry
     from adapter.interpreter.state import Key
-    from adapter.records.connection import Connection
+    from adapter.records.connection import Appending, Connection
     from adapter.settings import Settings
 
 _INLINE_ROWS = 4
@@ -117,7 +117,7 @@ class Appender:
 
     async def append(
         self,
-        connection: Connection,
+        connection: Connection | Appending,
         *,
         instance: Key,
         expected_seq: int,
@@ -128,7 +128,8 @@ class Appender:
         """Writes the entries and what they change, or nothing.
 
         Args:
-            connection: Outside a transaction: the statement is its own commit.
+            connection: Outside a transaction: the statement is its own commit. Or room in a
+                handler's transaction, then it stamps no inbox rows and the commit comes after it.
             instance: The instance's id.
             expected_seq: The ``lock_version`` that the entries were decided on.
             entries: At least one.

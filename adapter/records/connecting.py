@@ -37,7 +37,13 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-def make_database(settings: Settings, *, pool_size: int = 5) -> Engine:
+def make_database(
+    settings: Settings,
+    *,
+    pool_size: int = 5,
+    max_overflow: int | None = None,
+    pool_timeout: float = POOL_TIMEOUT,
+) -> Engine:
     """Returns an engine for the settings' database; it connects when it is first used.
 
     Transactions are READ COMMITTED, which the records need: a statement has to see what others
@@ -45,7 +51,9 @@ def make_database(settings: Settings, *, pool_size: int = 5) -> Engine:
 
     Args:
         settings: ``database_url`` must be set.
-        pool_size: Connections that are kept; twice as many more are opened under load.
+        pool_size: Connections that are kept.
+        max_overflow: How many more are opened under load; by default twice as many.
+        pool_timeout: Seconds that a thread waits for one.
 
     Raises:
         Misconfigured: No database is named, or its URL cannot be read.
@@ -63,10 +71,10 @@ def make_database(settings: Settings, *, pool_size: int = 5) -> Engine:
         url,
         connect_args=arguments,
         isolation_level="READ COMMITTED",
-        max_overflow=2 * pool_size,
+        max_overflow=2 * pool_size if max_overflow is None else max_overflow,
         pool_pre_ping=True,
         pool_size=pool_size,
-        pool_timeout=POOL_TIMEOUT,
+        pool_timeout=pool_timeout,
     )
     limit_waiting(database, options)
     return database
