@@ -213,7 +213,7 @@ def _raw_key(value: str | None) -> str | None:
     return value
 
 
-def _ttl(value: timedelta | None, key: str | None, settings: Settings) -> timedelta:
+def _ttl(value: Any, key: str | None, settings: Settings) -> timedelta:
     if value is None:
         return settings.idempotency.ttl
     if key is None:
