@@ -1,0 +1,1 @@
+"""A world without servers, by seed: a record in memory, workers that crash, clocks that jump."""

@@ -1,0 +1,149 @@
+"""The graphs that simulations run: between them every node type, and every way to wait."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Final
+
+WORK: Final = "simulated.work"
+LONG: Final = "simulated.long"
+EVENT: Final = "simulated.event"
+SIGNALS: Final = ("go", "stop")
+
+
+def graphs() -> dict[str, dict[str, Any]]:
+    """The documents by key."""
+    return {
+        "child": _document("child", [_act("a"), _act("b"), _end()], ["a", "b", "end"]),
+        "chain": _document(
+            "chain",
+            [_act("a"), {"id": "set", "type": "set", "config": {"values": {"n": 1}}}, _act("b")],
+            ["a", "set", "b"],
+        ),
+        "events": _document(
+            "events",
+            [
+                _wait("w1", event=EVENT),
+                _act("a"),
+                _wait("w2", event=EVENT, timeout="PT20S"),
+                _act("b"),
+            ],
+            ["w1", "a", "w2", "b"],
+        ),
+        "signals": _document(
+            "signals",
+            [_wait("s1", signal="go"), _act("a"), _wait("s2", signals=list(SIGNALS)), _act("b")],
+            ["s1", "a", "s2", "b"],
+        ),
+        "times": _document(
+            "times",
+            [
+                {"id": "d", "type": "delay", "config": {"for": "PT3S"}},
+                _act("a", retry={"max_attempts": 4, "initial": "PT1S", "jitter": 0.5}),
+                _wait("w", event="nobody emits this", timeout="PT2S"),
+            ],
+            ["d", "a", "w"],
+        ),
+        "queued": _document(
+            "queued", [_act("a"), _act("q", LONG), _act("b"), _act("r", LONG)], ["a", "q", "b", "r"]
+        ),
+        "branches": _document(
+            "branches",
+            [
+                _owner("fan", "parallel", branches={"x": "x1", "y": "y1", "z": "z1"}),
+                _act("x1"),
+                _act("x2"),
+                _act("y1", LONG),
+                _wait("z1", signal="go", timeout="PT30S"),
+                _act("after"),
+            ],
+            ["fan", "after"],
+            ["x1", "x2"],
+        ),
+        "any": _document(
+            "any",
+            [
+                _owner("race", "parallel", branches={"x": "x1", "y": "y1"}, join="any"),
+                _act("x1"),
+                _act("y1", LONG),
+                _act("after"),
+            ],
+            ["race", "after"],
+        ),
+        "items": _document(
+            "items",
+            [
+                _owner("each", "for_each", items=[1, 2, 3, 4], body="one", concurrency=2),
+                _act("one", retry={"max_attempts": 3, "initial": "PT1S"}),
+                _act("after"),
+            ],
+            ["each", "after"],
+        ),
+        "loop": _document(
+            "loop",
+            [
+                _owner("again", "repeat", body="one", until="steps.one.output.n > 1"),
+                _act("one"),
+                _act("after"),
+            ],
+            ["again", "after"],
+        ),
+        "family": _document(
+            "family",
+            [
+                {
+                    "id": "kids",
+                    "type": "start_workflow",
+                    "config": {"workflow": "child", "items": [1, 2, 3]},
+                },
+                _act("after"),
+            ],
+            ["kids", "after"],
+        ),
+        "nested": _document(
+            "nested",
+            [
+                _owner("each", "for_each", items=[1, 2], body="fan", on_failure="finish"),
+                _owner("fan", "parallel", branches={"x": "x1", "y": "y1"}),
+                _act("x1"),
+                {"id": "y1", "type": "start_workflow", "config": {"workflow": "child"}},
+                _act("mend"),
+            ],
+            ["each", "mend"],
+            edges=[{"from": "each", "to": "mend", "on": "failure"}],
+        ),
+    }
+
+
+def _act(node: str, action: str = WORK, **more: Any) -> dict[str, Any]:
+    return {"id": node, "type": "action", "config": {"action": action}, **more}
+
+
+def _wait(node: str, **config: Any) -> dict[str, Any]:
+    return {"id": node, "type": "wait", "config": config}
+
+
+def _owner(node: str, kind: str, **config: Any) -> dict[str, Any]:
+    return {"id": node, "type": kind, "config": config}
+
+
+def _end() -> dict[str, Any]:
+    return {"id": "end", "type": "end", "config": {"output": {"n": "${ steps.b.output.n }"}}}
+
+
+def _document(
+    key: str,
+    nodes: list[dict[str, Any]],
+    main: list[str],
+    *lines: list[str],
+    edges: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    rows = [["trigger", *main], *lines]
+    plain = [{"from": before, "to": after} for row in rows for before, after in pairwise(row)]
+    return {
+        "schema": "roundly.workflows.graph/v1",
+        "key": key,
+        "name": key,
+        "nodes": [{"id": "trigger", "type": "trigger", "config": {"type": "manual"}}, *nodes],
+        "edges": [*plain, *(edges or [])],
+    }
