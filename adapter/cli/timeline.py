@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.padding import Padding
 from rich.table import Table
 
 from adapter.cli.columns import MIDDLE, Column, listing, stamp
@@ -16,16 +17,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from rich.console import Console
+
+    from adapter.services.explaining import WhyView
     from adapter.services.views import EdgeView, InboxView, InstanceView, Reference, StepView
 
 SENTENCES = 10
 """Things waited for that are told; more are counted."""
 
 
-def print_instance(view: InstanceView, *, as_json: bool) -> None:
-    """Prints an instance with its timeline."""
+def print_instance(
+    view: InstanceView, *, as_json: bool, choices: Sequence[WhyView] | None = None
+) -> None:
+    """Prints an instance with its timeline; with ``choices`` also what conditions compared."""
     if as_json:
-        print_json(view.as_json())
+        why = {} if choices is None else {"why": [choice.as_json() for choice in choices]}
+        print_json({**view.as_json(), **why})
         return
     console = stdout()
     console.print(_facts(view))
@@ -37,6 +44,9 @@ def print_instance(view: InstanceView, *, as_json: bool) -> None:
     if any(edge.line in shown for edge in view.edges):
         console.print()
         console.print(_way(view, shown, console.width))
+    if choices is not None:
+        console.print()
+        _why(console, choices)
     if view.commands:
         console.print()
         console.print(_commands(view, console.width))
@@ -125,6 +135,8 @@ def _of(branch: Branch) -> _Told:
 def _told(step: StepView) -> str:
     if step.error_code is not None:
         return shorten(f"{step.error_code}: {step.error_message or ''}", 120)
+    if step.status == "running" and step.progress_at is not None:
+        return f"so far: {shorten(step.progress, 110)}"
     return shorten(step.output)
 
 
@@ -140,6 +152,26 @@ def _way(view: InstanceView, shown: set[str], width: int) -> Table:
 def _left(edge: EdgeView) -> str:
     where = f"{edge.line.partition(':')[2]}: " if edge.line else ""
     return f"{where}{edge.node}"
+
+
+_RESULTS = {True: "yes", False: "no", None: "failed"}
+
+
+def _why(console: Console, choices: Sequence[WhyView]) -> None:
+    """Prints each choice between conditions: a line for each comparison that decided one."""
+    if not choices:
+        console.print("no edge was chosen by conditions")
+    for choice in choices:
+        where = f"{choice.line.partition(':')[2]}: " if choice.line else ""
+        taken = f"to {choice.to}" if choice.to else "no edge was taken"
+        by = {"plain": ", by the plain edge"}.get(choice.by, "")
+        console.print(cell(f"why {where}{choice.node}: {taken}{by}"), style="bold")
+        for test in choice.tests:
+            for because in test.because:
+                told = cell(f"{_RESULTS[test.holds]:<6} to {test.to}: {because}")
+                console.print(Padding(told, (0, 0, 0, 2)))
+        if choice.note is not None:
+            console.print(Padding(cell(choice.note), (0, 0, 0, 2)), style="yellow")
 
 
 def _commands(view: InstanceView, width: int) -> Table:

@@ -19,7 +19,7 @@ from adapter.client.commands import Commands
 from adapter.execution.registry import Registry, default_registry
 from adapter.graph.validation import Finding, validate
 from adapter.records.nudging import EndListener
-from adapter.services import emitting, listening, publishing, reading, starting
+from adapter.services import emitting, explaining, listening, publishing, reading, starting
 from adapter.services.awaiting import accept_timeout, wait_for_end
 from adapter.settings import Settings
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from adapter.graph.arguments import Parameters
+    from adapter.services.explaining import WhyView
     from adapter.services.joining import Joined
     from adapter.services.listening import Listeners
     from adapter.services.morphs import RefLike
@@ -200,6 +201,19 @@ class Almanac(Commands):
         """
         with self._read(connection) as joined:
             return reading.show(joined, self.settings, ulid, most=most)
+
+    def explain(
+        self, ulid: str, *, most: int = reading.TIMELINE, connection: Joined | None = None
+    ) -> tuple[WhyView, ...]:
+        """Returns why edges with conditions were taken, or not; ``adapter.services.explaining``.
+
+        Args:
+            ulid: The instance's public id.
+            most: How many choices, the newest ones.
+            connection: Read through this one instead.
+        """
+        with self._read(connection) as joined:
+            return explaining.explain(joined, self.settings, ulid, most=most)
 
     def list(
         self,

@@ -53,8 +53,7 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
         InvalidInput: Not a ULID (``invalid_ulid``), or ``most`` is not 1 to 100,000.
         NotFound: ``instance_not_found``.
     """
-    if not _is_number(most, MAX_TIMELINE):
-        raise _wrong_filter(f"a timeline has 1 to {MAX_TIMELINE} parts of a kind, not {most!r:.80}")
+    accept_most(most)
     connection, records = connection_of(joined), overviews_of(settings)
     known = accept_ulid(ulid)
     row = records.head(connection, known)
@@ -150,6 +149,16 @@ def list_instances(
     rows = overviews_of(settings).page(connection_of(joined), filters, limit + 1)
     items = tuple(InstanceSummary(**summary_of(row)) for row in rows[:limit])
     return Page(items, items[-1].ulid if len(rows) > limit else None)
+
+
+def accept_most(most: Any) -> None:
+    """Checks how many parts of a timeline are wanted.
+
+    Raises:
+        InvalidInput: ``invalid_filter``.
+    """
+    if not _is_number(most, MAX_TIMELINE):
+        raise _wrong_filter(f"a timeline has 1 to {MAX_TIMELINE} parts of a kind, not {most!r:.80}")
 
 
 def accept_ulid(value: Any) -> str:

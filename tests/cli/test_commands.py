@@ -314,6 +314,28 @@ def test_an_instance_is_shown_with_its_way(cli: Cli, almanac: Almanac) -> None:
     assert len(cli("show", ulid, "--json", "--most", "1").data["steps"]) == 1
 
 
+def test_an_instance_tells_why(cli: Cli, almanac: Almanac) -> None:
+    over = {"field": "trigger.amount", "op": "gt", "value": 100}
+    graph = document()
+    graph["nodes"].append({"id": "large", "type": "end"})
+    graph["edges"] = [
+        {"from": "begin", "to": "large", "when": over},
+        {"from": "begin", "to": "done"},
+    ]
+    almanac.publish(graph)
+    ulid = almanac.start("permits", {"amount": "lots"}).ulid
+    take_turns(almanac.settings, ulid)
+
+    run = cli("show", ulid, "--why")
+
+    assert run.code == 0
+    assert "why begin: to done, by the plain edge" in run.out
+    assert "no     to large: trigger.amount gt 100: it is the text 'lots'" in run.out
+    assert "why" not in cli("show", ulid).out
+    (choice,) = cli("show", ulid, "--why", "--json").data["why"]
+    assert choice["tests"][0]["explanation"]["actual"] == "lots"
+
+
 def test_text_of_users_cannot_act_on_the_terminal(cli: Cli, almanac: Almanac) -> None:
     almanac.publish(document())
     ulid = almanac.start("permits", "[bold]\x1b[31mred").ulid

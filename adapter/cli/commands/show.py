@@ -24,6 +24,10 @@ def command(
             min=1, max=100_000, help="Step runs, waits, edges and children: the newest ones."
         ),
     ] = 1_000,
+    why: Annotated[
+        bool,
+        typer.Option("--why", help="Tell of each condition that was tested what it compared."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Shows an instance: every step run, why each edge was taken, and what it waits for now.
@@ -36,12 +40,14 @@ def command(
 
         almanac show 01JZ8X0V5M6T3C2R9Q4K7W1N8B
         almanac show 01JZ8X0V5M6T3C2R9Q4K7W1N8B --wait 30 --json
+        almanac show 01JZ8X0V5M6T3C2R9Q4K7W1N8B --why
     """
     with open_almanac(ctx) as almanac:
         if wait is not None:
             with stderr().status(f"Waiting for {ulid}"):
                 almanac.wait(ulid, timeout=wait)
         view = almanac.show(ulid, most=most)
-    print_instance(view, as_json=as_json)
+        choices = almanac.explain(ulid, most=most) if why else None
+    print_instance(view, as_json=as_json, choices=choices)
     if wait is not None:
         raise typer.Exit(0 if view.status == "completed" else ENDED_BADLY)
