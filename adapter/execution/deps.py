@@ -42,7 +42,6 @@ class TurnDeps:
         transactions: The connections of transactional handlers.
         step_runner: Where handlers of queued steps run: apart from those of turns, which are short.
         suspects: Held by the queued step that this process runs of those that have killed workers.
-        unhandled: Actions without a handler here that were logged.
         nudge: Called when rows were written that a relay should see at once.
     """
 
@@ -69,7 +68,6 @@ class TurnDeps:
     transactions: Transactions
     step_runner: HandlerRunner
     suspects: threading.Lock = field(default_factory=threading.Lock)
-    unhandled: set[str] = field(default_factory=set)
     nudge: Callable[[], None] = lambda: None
 
 

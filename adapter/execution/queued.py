@@ -188,11 +188,7 @@ class _QueuedStep:
     def _check(self, step: Step, node: CompiledNode) -> None:
         deps, action = self.deps, _action_of(node)
         if action not in deps.registry:
-            if action not in deps.unhandled:
-                deps.unhandled.add(action)
-                LOGGER.warning(
-                    "no handler for action %r here: its steps wait for a worker that has it", action
-                )
+            deps.registry.miss(action)
             raise StepDelayed(f"this worker has no handler for action {action!r}", ELSEWHERE)
         if step.losses >= LOSSES and not self.suspect:
             self.suspect = deps.suspects.acquire(blocking=False)

@@ -184,9 +184,7 @@ class Registry:
         if name not in self.missed:
             self.missed.add(name)
             LOGGER.warning(
-                "no handler for action %s: its steps wait for a worker that has one; give all"
-                " workers the same modules",
-                name,
+                "no handler for action %r here: its steps wait for a worker that has it", name
             )
 
     def __contains__(self, name: object) -> bool:

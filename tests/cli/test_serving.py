@@ -186,7 +186,7 @@ def test_a_worker_without_modules_says_what_it_cannot_do(
     with Almanac(Settings(database_url=database_url), registry=Registry()) as almanac:
         almanac.publish(GREETING, check_actions=False)
         almanac.start("permits", {"name": "you"})
-        eventually(lambda: worker.says("no handler for action permits.greet"), 30)
+        eventually(lambda: worker.says("no handler for action 'permits.greet'"), 30)
     assert worker.end(signal.SIGTERM) == 0
 
 
