@@ -239,11 +239,10 @@ class _QueuedStep:
         async with self.deps.pool.acquire() as connection:
             await self.instance.load(connection)
             try:
-                _, events = await settle(self.instance, connection, offered)
+                return (await settle(self.instance, connection, offered)).failure
             except Superseded:
                 LOGGER.info("step %s was taken over; its handler is rolled back", self.key)
                 return None
-        return next((event for event in events if isinstance(event, Finished)), None)
 
     async def _end(self, connection: Connection, event: Event) -> None:
         await self.instance.load(connection)

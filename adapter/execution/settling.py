@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adapter.execution.cache import Folded
 from adapter.execution.door import as_failure
 from adapter.execution.instance import Instance, Superseded
 from adapter.execution.transactions import Offer, Offered, TransactionFailed
-from adapter.interpreter.events import Finished, Tick
+from adapter.interpreter.events import Finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from adapter.interpreter.entries import Entry
-    from adapter.interpreter.events import Event
     from adapter.records.connection import Connection
 
 _LOGGER = logging.getLogger("almanac.action")
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How a transactional step and its transaction have ended.
+
+    Attributes:
+        entries: What was appended; nothing when it was rolled back.
+        failure: The failure of the step, still to be recorded, where the commit was refused.
+        more: Whether inbox rows are to be applied.
+    """
+
+    entries: Sequence[Entry] = ()
+    failure: Finished | None = None
+    more: bool = False
 
 
 async def settle(
@@ -26,7 +41,7 @@ async def settle(
     connection: Connection,
     offered: Offered,
     may_begin: Callable[[], bool] = lambda: False,
-) -> tuple[Sequence[Entry], list[Event]]:
+) -> Settled:
     """Ends a step and its handler's transaction in one commit, or rolls the transaction back.
 
     Args:
@@ -34,10 +49,6 @@ async def settle(
         connection: The writer's own, not in a transaction: it reads what others commit.
         offered: How the handler ended.
         may_begin: Whether the same commit may begin the step that follows.
-
-    Returns:
-        The entries that were appended, and what is to be decided on next: rows that came in, and
-        the failure of the step where the transaction could not be committed.
 
     Raises:
         Superseded: The step is another writer's; everything is rolled back.
@@ -58,13 +69,13 @@ async def _settle(
     offered: Offered,
     offer: Offer,
     may_begin: Callable[[], bool],
-) -> tuple[Sequence[Entry], list[Event]]:
-    arrived: list[Event] = []
+) -> Settled:
+    news = False
     try:
         while True:
             try:
                 entries, more = await instance.advance(
-                    connection, [offered], begin=may_begin() and not arrived, through=offer
+                    connection, [offered], begin=may_begin() and not news, through=offer
                 )
                 break
             except Superseded:
@@ -74,24 +85,21 @@ async def _settle(
                     f"SELECT 1 AS locked FROM {table} WHERE ulid = $1 FOR NO KEY UPDATE",
                     instance.ulid,
                 )
-                arrived = [*await instance.load(connection)]
+                news = bool(await instance.load(connection))
                 if not _is_own(instance, offered):
                     raise
-        if not entries:
-            await offer.rollback()
-            return (), [*arrived, Tick()]
     except TransactionFailed as failed:
-        return (), [*arrived, _failure(offered, failed), Tick()]
+        return Settled(failure=_failure(offered, failed), more=news)
+    if not entries:
+        return Settled(more=news)
     try:
         await offer.commit()
     except TransactionFailed as failed:
         # What was appended is not there; what the process knows of it must not stay either.
         instance.folded = Folded()
-        failure = _failure(offered, failed)
-        return (), [*await instance.load(connection), failure, Tick()]
-    if more:
-        arrived = [*await instance.load(connection)]
-    return entries, [*arrived, Tick()]
+        news = bool(await instance.load(connection))
+        return Settled(failure=_failure(offered, failed), more=news)
+    return Settled(entries, more=more)
 
 
 def _is_own(instance: Instance, offered: Finished) -> bool:

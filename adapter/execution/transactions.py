@@ -101,16 +101,16 @@ class Offer:
         try:
             async with asyncio.timeout(PATIENCE):
                 return await asyncio.wrap_future(future)
-        except Exception as error:
-            lost = isinstance(error, TimeoutError) or self._broken()
-            raise TransactionFailed(error, lost=lost) from error
+        except TimeoutError as error:
+            raise TransactionFailed(error, lost=True) from error
 
     def _close(self) -> None:
         with self._lock:
             self._closed = True
         while (job := self._take()) is not None:
             if job[0].set_running_or_notify_cancel():
-                job[0].set_exception(ConnectionError("the handler's transaction is over"))
+                error = ConnectionError("the handler's transaction is over")
+                job[0].set_exception(TransactionFailed(error, lost=True))
 
     def _put(self, job: _Job) -> None:
         raise NotImplementedError
@@ -123,9 +123,6 @@ class Offer:
         raise NotImplementedError
 
     def _commit(self) -> Any:
-        raise NotImplementedError
-
-    def _broken(self) -> bool:
         raise NotImplementedError
 
 
@@ -154,7 +151,8 @@ class _PlainOffer(Offer):
                     try:
                         future.set_result(work())
                     except BaseException as error:
-                        future.set_exception(error)
+                        # Asked now: a connection that has been closed tells nothing any more.
+                        future.set_exception(TransactionFailed(error, lost=self._room.broken))
                 if last:
                     return
         except Empty:
@@ -176,9 +174,6 @@ class _PlainOffer(Offer):
     def _commit(self) -> None:
         allow_commit(self._connection)
         self._connection.commit()
-
-    def _broken(self) -> bool:
-        return self._room.broken
 
 
 class _AsyncOffer(Offer):
@@ -207,7 +202,7 @@ class _AsyncOffer(Offer):
                         result = work()
                         future.set_result(None if result is None else await result)
                     except BaseException as error:
-                        future.set_exception(error)
+                        future.set_exception(TransactionFailed(error, lost=self._room.broken))
                         if isinstance(error, asyncio.CancelledError):
                             raise
                 if last:
@@ -231,9 +226,6 @@ class _AsyncOffer(Offer):
     def _commit(self) -> Any:
         allow_commit(self._connection)
         return self._connection.commit()
-
-    def _broken(self) -> bool:
-        return self._room.broken
 
 
 class Transactions:

@@ -183,18 +183,24 @@ class _Turn:
             await self.held.acquire()
             if not events:
                 events += await self._load_again()
-        if any(isinstance(event, Offered) for event in events):
-            return [next_ for event in events for next_ in await self._settled(event)]
+        offered = [event for event in events if isinstance(event, Offered)]
+        if offered:
+            others = [event for event in events if not isinstance(event, Offered)]
+            return [*await self._settle(offered), *others, Tick()]
         return events
 
-    async def _settled(self, event: Event) -> list[Event]:
-        """What is left to decide on after an event, once a transaction it brings has ended."""
-        if not isinstance(event, Offered):
-            return [event]
-        entries, events = await settle(self.instance, self.held.connection, event, self._may_begin)
-        if entries:
-            self._wrote(entries)
-        return events
+    async def _settle(self, offered: Sequence[Offered]) -> list[Event]:
+        """Ends transactional steps, one commit each; what is left to decide on then."""
+        failures: list[Event] = []
+        more = False
+        for one in offered:
+            settled = await settle(self.instance, self.held.connection, one, self._may_begin)
+            more = more or settled.more
+            if settled.failure is not None:
+                failures.append(settled.failure)
+            if settled.entries:
+                self._wrote(settled.entries)
+        return [*await self._load_again(), *failures] if more else failures
 
     def _wrote(self, entries: Sequence[Entry]) -> None:
         self.progressed = True
