@@ -67,13 +67,14 @@ FROM {self._source} WHERE i.ulid = CAST(:ulid AS varchar)""")
   WHERE {of_instance} AND data ? 'line' AND kind = ANY ('{{{",".join(_OPENINGS)}}}')
   ORDER BY step_run_id, seq)"""
         self._steps = text(f"""
-SELECT newest.*, coalesce(l.line, '') AS line FROM (
+SELECT newest.*, coalesce(l.line, '') AS line, p.value::text AS progress, p.at AS progress_at FROM (
   SELECT id, node_id, node_type, visit, attempt, status, outcome, input::text AS input,
     output::text AS output, error_code, error_message, error_retryable, scheduled_for, started_at,
     finished_at, created_at
   FROM {names.step_runs} WHERE {of_instance}
   ORDER BY created_at DESC, id DESC LIMIT CAST(:most AS integer)) newest
 LEFT JOIN {lines} l ON l.step_run_id = newest.id
+LEFT JOIN {names.step_progress} p ON p.step_run_id = newest.id
 ORDER BY created_at, id""")
         self._waits = text(f"""
 SELECT newest.*, (j.data -> 'signals')::text AS signals, j.data ->> 'correlation' AS correlation,

@@ -64,6 +64,8 @@ def step_of(row: Row[Any]) -> StepView:
         scheduled_for=row.scheduled_for,
         started_at=row.started_at,
         finished_at=row.finished_at,
+        progress=json_of(row.progress),
+        progress_at=row.progress_at,
     )
 
 

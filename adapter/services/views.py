@@ -51,6 +51,7 @@ class StepView(View):
         line: Where it stands: "" on the main line, else ``<node>.<visit>:<name>``, the visit to
             the structure node that owns the line, and the name of the branch, the item's index or
             the iteration's number.
+        progress: What its handler told last of how far it is, at ``progress_at``.
     """
 
     id: int | str
@@ -69,6 +70,8 @@ class StepView(View):
     scheduled_for: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
+    progress: Any = None
+    progress_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
