@@ -94,7 +94,7 @@ class StepEffects:
 
     Attributes:
         seconds: How long it may wait for another claim's owner.
-        active: The digests of effects that are under way in this very attempt.
+        active: Who is at work in this very attempt, by the digest of the effect.
     """
 
     desk: Desk
@@ -105,7 +105,7 @@ class StepEffects:
     visit: int
     is_async: bool
     seconds: float
-    active: set[str] = field(default_factory=set)
+    active: dict[str, object] = field(default_factory=dict)
 
     def once(self, key: str, function: Callable[..., Any], if_uncertain: IfUncertain) -> Any:
         """The value, or for an async handler a coroutine that gives it."""
@@ -148,50 +148,71 @@ class _Effect:
         self.until = time.monotonic() + attempt.seconds
 
     def run(self) -> Any:
-        while True:
-            claimed = self.desk.ask(self._try()).result(PATIENCE)
-            if claimed is None:
-                time.sleep(LOOK_AGAIN)
-            elif "value" in claimed:
-                return claimed["value"]
-            else:
-                break
-        self.attempt.active.add(self.digest)
+        while (found := self._ask(self._try)) is None:
+            time.sleep(LOOK_AGAIN)
         try:
+            if "value" in found:
+                return found["value"]
             value = self._accept(self._call())
-            self.desk.ask(self._keep(value)).result(PATIENCE)
+            self._ask(lambda: self._keep(value))
         except StepError as error:
-            self.desk.ask(self._gave_up(error)).result(PATIENCE)
+            told = error
+            self._ask(lambda: self._gave_up(told))
             raise
         finally:
-            self.attempt.active.discard(self.digest)
+            self._leave()
         return value
 
     async def run_async(self) -> Any:
-        while True:
-            claimed = await asyncio.wrap_future(self.desk.ask(self._try()))
-            if claimed is None:
-                await asyncio.sleep(LOOK_AGAIN)
-            elif "value" in claimed:
-                return claimed["value"]
-            else:
-                break
-        self.attempt.active.add(self.digest)
+        # What is waited for may be another process, which sets no event here.
+        while (found := await self._ask_async(self._try)) is None:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_AGAIN)
         try:
+            if "value" in found:
+                return found["value"]
             value = self._call()
             if inspect.isawaitable(value):
                 value = await value
             value = self._accept(value)
             # The effect has happened: a cancelled handler still keeps its result.
-            await asyncio.shield(asyncio.wrap_future(self.desk.ask(self._keep(value))))
+            await asyncio.shield(self._ask_async(lambda: self._keep(value)))
         except StepError as error:
-            await asyncio.wrap_future(self.desk.ask(self._gave_up(error)))
+            told = error
+            await self._ask_async(lambda: self._gave_up(told))
             raise
         finally:
-            self.attempt.active.discard(self.digest)
+            self._leave()
         return value
 
+    def _ask(self, question: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return self.desk.ask(question()).result(PATIENCE)
+
+    def _ask_async(self, question: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Future[T]:
+        return asyncio.wrap_future(self.desk.ask(question()))
+
+    def _leave(self) -> None:
+        if self.attempt.active.get(self.digest) is self:
+            del self.attempt.active[self.digest]
+
     async def _try(self) -> Mapping[str, Any] | None:
+        """As ``_claim``, one call of this attempt after the other."""
+        if self.attempt.active.setdefault(self.digest, self) is not self:
+            self._check_time()
+            return None
+        try:
+            found = await self._claim()
+        except BaseException:
+            self._leave()
+            raise
+        if found is None:
+            self._leave()
+        return found
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self.until:
+            raise StepError("step_timed_out", f"the effect {self.key!r} is under way elsewhere")
+
+    async def _claim(self) -> Mapping[str, Any] | None:
         """The value, or the claim once it is this attempt's; None to ask again later.
 
         Raises:
@@ -202,11 +223,8 @@ class _Effect:
         if found.new or "value" in found.result:
             return found.result
         mine = found.result == self.claim
-        if self.digest in self.attempt.active if mine else found.alive:
-            if time.monotonic() > self.until:
-                raise StepError(
-                    "step_timed_out", f"the effect {self.key!r} is under way in another attempt"
-                )
+        if found.alive and not mine:
+            self._check_time()
             return None
         if self.if_uncertain == "fail":
             raise EffectUncertain(

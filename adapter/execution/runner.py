@@ -122,6 +122,10 @@ class HandlerRunner:
             with suppress(RuntimeError):
                 call.stop()
 
+    def set_apart(self, action: str) -> None:
+        """Gives an async action a loop and a thread for each call from now on."""
+        self._apart.add(action)
+
     def _open_lane(self) -> Lane:
         lane = Lane(self._end_loop)
         thread = threading.Thread(target=lane.main, name="almanac-handlers", daemon=True)
@@ -222,7 +226,7 @@ class HandlerRunner:
                 place,
             )
         elif culprit.action.name not in self._apart:
-            self._apart.add(culprit.action.name)
+            self.set_apart(culprit.action.name)
             _LOGGER.warning(
                 "action %r holds up the event loop of the async handlers at %s (node %r of"
                 " instance %s); the others go on with a new one, and this action has a thread for"

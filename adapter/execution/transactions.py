@@ -309,7 +309,12 @@ class Transactions:
             engine = self._engine
         with engine.connect() as connection:
             # Closing rolls back what was not committed.
-            yield connection, connection.begin()
+            try:
+                yield connection, connection.begin()
+            finally:
+                if self._engine is not engine:
+                    # The engine was closed meanwhile; its pool takes nothing back.
+                    connection.detach()
 
     @asynccontextmanager
     async def _async_transaction(self) -> AsyncIterator[tuple[AsyncConnection, AsyncTransaction]]:

@@ -1,4 +1,4 @@
-"""``ctx.once``: at most once with "fail", at least once with "run", once if nothing dies between."""
+"""``ctx.once``: at most once with "fail", at least once with "run", once if nothing dies."""
 
 from __future__ import annotations
 
