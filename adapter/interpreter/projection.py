@@ -180,6 +180,9 @@ def _project_opening(changes: Changes, entry: Entry, step: Key, ulid: str) -> No
 
 
 def _settled(entry: Entry, writer: str) -> dict[str, Any]:
+    if entry.kind == kinds.WAIT_FAILED:
+        # What it waited for cannot come: it neither fired nor ran out of time.
+        return {"status": "cancelled", "claim_token": writer, "claimed_at": AT}
     settled = {
         "status": "fired" if entry.kind == kinds.WAIT_FIRED else "timed_out",
         "claim_token": writer,
