@@ -8,9 +8,11 @@ their place.
 from __future__ import annotations
 
 import atexit
+import os
 import secrets
 import sys
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 from urllib.parse import urlsplit, urlunsplit
 
 import hypothesis
@@ -18,6 +20,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from temporal_workflows.dev import temporal
 from temporal_workflows.dev.stack import Stack
 from temporal_workflows.exiting import leave
 
@@ -28,6 +31,22 @@ if TYPE_CHECKING:
 # How long an example takes says something of the machine, not of the code.
 hypothesis.settings.register_profile("almanac", deadline=None)
 hypothesis.settings.load_profile("almanac")
+
+
+AT_ONCE = 'history.workflowIdReuseMinimalInterval="0s"'
+"""Lets executions that continue as new do so at once: the server has them wait for a second."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _driven() -> Iterator[None]:
+    """Has workers drive instances as the environment asks for; see tests/workflow/driving.py."""
+    if not os.environ.get("ALMANAC_TEST_DRIVING"):
+        yield
+        return
+    from tests.workflow.driving import chosen, driving
+
+    with driving(chosen()):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +61,8 @@ def stack() -> Iterator[Stack]:
 @pytest.fixture(scope="session")
 def temporal_address(stack: Stack) -> str:
     """host:port of a Temporal server with the namespace of ``stack.temporal_namespace``."""
-    return stack.start("temporal").temporal_address
+    with patch.object(temporal, "SETTINGS", (*temporal.SETTINGS, AT_ONCE)):
+        return stack.start("temporal").temporal_address
 
 
 @pytest.fixture
