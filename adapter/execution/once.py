@@ -41,8 +41,6 @@ LOOK_AGAIN = 0.1
 class EffectUncertain(StepError):
     """An effect began, and whether it happened cannot be known."""
 
-    code = "effect_uncertain"
-
     def __init__(self, message: str) -> None:
         super().__init__("effect_uncertain", message, retryable=False)
 
