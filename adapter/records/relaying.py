@@ -83,7 +83,8 @@ SELECT {claim} WHERE i.id IN (
   WHERE s.status = 'scheduled' AND s.updated_at < clock_timestamp() - interval '10 seconds'
   UNION
   SELECT s.instance_id FROM {names.step_runs} s
-  WHERE s.status = 'running' AND s.updated_at < clock_timestamp() - interval '10 seconds'
+  WHERE s.status = 'running'
+    AND coalesce(s.lease_until, s.updated_at + interval '10 seconds') < clock_timestamp()
   UNION{unheard(names)}
 ) AND i.status IN ('running', 'waiting') AND i.ulid > $2 ORDER BY i.ulid LIMIT $1"""
 

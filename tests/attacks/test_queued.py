@@ -15,6 +15,7 @@ import pytest
 from adapter.execution.queued import StepDelayed, run_step
 from adapter.execution.registry import Registry
 from adapter.execution.turn import take_turn
+from adapter.records.relaying import Relaying
 from adapter.records.writers import is_step_token
 from tests.attacks.seams import FaultyAppender, Held, StoppedAppender, assert_sound
 from tests.eventually import eventually_async
@@ -648,6 +649,38 @@ async def test_b12_a_retry_that_is_not_due_waits_and_is_told_of_when_it_is(
 
     assert (await Stepping(ulid, [deps]).drive()).status == "completed"
     assert (await runtime.steps(ulid))[1:] == [("q", 1, "failed"), ("q", 2, "succeeded")]
+
+
+async def test_b8_a_sweep_finds_steps_that_nobody_claims_and_leases_that_are_over(
+    runtime: Runtime,
+) -> None:
+    gate = held(runtime, "test.q")
+    ulid = await runtime.begun(chain(action("q", "test.q")))
+    (step,) = await queued(runtime, runtime.process(), ulid)
+
+    async def overdue() -> bool:
+        claims = await Relaying(runtime.settings).overdue(runtime.pool, 100)
+        return ulid in {claim.ulid for claim in claims}
+
+    async def aged() -> None:
+        await runtime.pool.execute(
+            "UPDATE workflow_step_runs SET updated_at = updated_at - interval '11 seconds'"
+            " WHERE id = $1",
+            int(step),
+        )
+
+    assert not await overdue()
+    await aged()
+    assert await overdue()
+    running = asyncio.create_task(run_step(runtime.process(), ulid, step))
+    await gate.reached()
+    await aged()
+    assert not await overdue()
+    await lease_over(runtime, ulid)
+    assert await overdue()
+    gate.let_go()
+    await running
+    assert not await overdue()
 
 
 async def test_a22_a_handler_without_a_sign_of_life_has_hung(runtime: Runtime) -> None:
