@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 LATE = 0.1
 """Seconds by which a timer may be late before the loop counts as held up."""
 
+LEAVING = 1.0
+"""Seconds that cancelled handlers have to end when the lane is stopped."""
+
 SAMPLES = 3
 SAMPLE_PAUSE = 0.02
 """A loop is held up if the same code runs each time: a loop with much to do is only slow."""
@@ -102,7 +105,7 @@ class Lane:
             with suppress(BaseException):
                 self.loop.run_forever()
         with suppress(BaseException):
-            self.loop.run_until_complete(self._at_end(self.loop))
+            self.loop.run_until_complete(self._leave())
         asyncio.set_event_loop(None)
         self.loop.close()
 
@@ -280,6 +283,12 @@ class Lane:
         if self.retired and not self.running and not self.waiting:
             self._stopping = True
             self.loop.stop()
+
+    async def _leave(self) -> None:
+        if self.running:
+            # What was cancelled puts away what it holds; what takes no notice is left behind.
+            await asyncio.wait(list(self.running), timeout=LEAVING)
+        await self._at_end(self.loop)
 
     def _cancel_all(self) -> None:
         for task, call in self.running.items():
