@@ -522,7 +522,7 @@ async def test_a2_a_cancelled_instance_asks_its_queued_step_to_stop(runtime: Run
     result = await stepping.drive()
 
     assert result.status == "cancelled"
-    assert asked.is_set()
+    assert await asyncio.to_thread(asked.wait, 5)
     assert (await runtime.steps(ulid))[1:] == [("q", 1, "cancelled")]
 
 
