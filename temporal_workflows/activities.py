@@ -82,6 +82,7 @@ class TurnActivities:
             result.more,
             result.delay,
             result.stuck,
+            self._stopping.is_set(),
             start,
             stop,
         )

@@ -32,6 +32,7 @@ class Turned:
     """What the driver learns from a turn; see ``adapter.execution.turn.TurnResult``.
 
     Attributes:
+        leaving: The worker stops: another one is to take the next turn.
         start: Steps to run that are not under way.
         stop: Steps under way that are not to be run any more.
     """
@@ -42,6 +43,7 @@ class Turned:
     more: bool
     delay: float | None
     stuck: bool
+    leaving: bool = False
     start: list[QueuedStep] = field(default_factory=list)
     stop: list[str] = field(default_factory=list)
 

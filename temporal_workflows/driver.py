@@ -43,7 +43,13 @@ STEP_RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=10)
 )
 LET_GO = 0.001
-"""Seconds of the timer that ends a workflow task, so that a worker that stops can let go."""
+"""Seconds of the timer that ends a workflow task: commands leave, and a worker that stops lets go.
+
+A server with default settings fires it up to a second late, so it is set only where it is needed.
+"""
+
+TURNS_IN_A_TASK = 20
+"""Turns, of about a second each, after which the task ends in any case."""
 
 IDLE_FIRST = 1.0
 IDLE_MOST = 60.0
@@ -80,6 +86,7 @@ class InstanceDriver:
             ulid: The instance.
             idle: Seconds to pause after a turn that could not do what is due.
         """
+        turns = 0
         while True:
             # Cleared before the turn: a poke during it leads to another look.
             self._poked = False
@@ -92,11 +99,11 @@ class InstanceDriver:
             if self._should_continue_as_new():
                 workflow.continue_as_new(ulid)
             issued = self._reconcile(ulid, turned)
-            more = turned.more and not turned.stuck
-            if issued or more:
-                await asyncio.sleep(LET_GO)
-            if more:
+            if turned.more and not turned.stuck:
                 idle = IDLE_FIRST
+                turns += 1
+                if issued or turned.leaving or turns % TURNS_IN_A_TASK == 0:
+                    await asyncio.sleep(LET_GO)
                 continue
             if turned.stuck:
                 # Must not become a hot loop; and another worker may have what this one lacks: the
