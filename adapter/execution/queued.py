@@ -226,6 +226,7 @@ class _QueuedStep:
                 LOGGER.warning("result of step %s: %s: %s", self.key, type(error).__name__, error)
                 if self.stopping.is_set():
                     raise
+                self.beat()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 2.0)
                 continue

@@ -251,7 +251,9 @@ class _Turn:
 
     def _has_news(self) -> bool:
         """Whether activities are to run steps of which the caller does not know yet."""
-        return any(queued.step not in self.known for queued in self._to_queue())
+        return self.instance.activities and any(
+            queued.step not in self.known for queued in self._to_queue()
+        )
 
     def _to_queue(self) -> list[Queued]:
         """The steps that activities run, or may run now."""
