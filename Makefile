@@ -7,11 +7,13 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 # Two workers, each with servers of its own; PYTEST_ARGS narrows a run: make test PYTEST_ARGS="-n0 tests/dev"
 PYTEST_ARGS ?= -n 2 --dist loadfile
+# Tests that have workers; the matrix is in each way in any case
+DRIVEN := --ignore-glob "tests/workflow/test_matrix*" tests/workflow tests/attacks tests/patterns tests/client
 # Modules that register actions, for the worker of `make dev`: make dev IMPORT=orders
 IMPORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test check format bench lock wheel clean
+.PHONY: help setup demo dev test soak check format bench lock wheel clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +28,10 @@ dev: setup ## Run embedded servers, with IMPORT=module a worker too; keeps its d
 
 test: setup ## Run the tests: 2 to 5 minutes on two idle cores
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+soak: setup ## Run the tests that have workers, driven in other ways: about 10 minutes
+	@ALMANAC_TEST_DRIVING=continued $(BIN)/python -m pytest $(PYTEST_ARGS) $(DRIVEN)
+	@ALMANAC_TEST_DRIVING=twice $(BIN)/python -m pytest $(PYTEST_ARGS) $(DRIVEN)
 
 check: setup ## Lint, formatting, types and the import rule
 	@$(BIN)/ruff check .

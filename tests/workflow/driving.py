@@ -14,37 +14,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 from unittest.mock import patch
 
-from temporalio import activity, workflow
+from temporalio import activity
 
 from temporal_workflows import worker
 from temporal_workflows.activities import StepActivities, TurnActivities
-from temporal_workflows.contracts import STEP_ACTIVITY, TURN_ACTIVITY, WORKFLOW_TYPE, Turned
-from temporal_workflows.driver import IDLE_FIRST, InstanceDriver
+from temporal_workflows.contracts import STEP_ACTIVITY, TURN_ACTIVITY, Turned
+from tests.workflow.continued import ContinuedDriver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MODES = ("plain", "continued", "twice")
 VARIABLE = "ALMANAC_TEST_DRIVING"
-
-
-@workflow.defn(name=WORKFLOW_TYPE)
-class ContinuedDriver(InstanceDriver):
-    """Continues as new where another one would take its second turn."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._turned = False
-
-    @workflow.run
-    async def run(self, ulid: str, idle: float = IDLE_FIRST) -> None:
-        await super().run(ulid, idle)
-
-    async def _turn(self, ulid: str) -> Turned | None:
-        if self._turned:
-            workflow.continue_as_new(ulid)
-        self._turned = True
-        return await super()._turn(ulid)
 
 
 class CountedTurns(TurnActivities):
