@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from . import entries as kinds
 from .draft import describe
 from .state import Step
-from .structure import MAIN_LINE, Position
+from .structure import MAIN_LINE, Position, owner_of
 
 if TYPE_CHECKING:
     from .draft import Draft
@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 
 
 def retryable(state: State) -> bool:
-    """Whether a failed instance can go on: every line that was open has somewhere to go on from.
+    """Whether a failed instance can go on: every line and scope that was open has where to go on.
 
-    A line that failed over a decision without an edge has not: the graph itself must change.
+    A line that failed over a decision without an edge has not, nor has a repeat that is exhausted:
+    the graph itself must change.
     """
     frozen = state.frozen
     if frozen is None:
         return False
     going = {place.line for place in positions(frozen)}
     going |= {scope.line for scope in frozen.scopes.values()}
-    return {MAIN_LINE, *frozen.lines} <= going
+    owners = {owner_of(line)[0] for line in going if line != MAIN_LINE}
+    return {MAIN_LINE, *frozen.lines} <= going and set(frozen.scopes) <= owners
 
 
 def positions(frozen: Frozen) -> list[Position]:

@@ -21,6 +21,7 @@ from adapter.interpreter.projection import AT
 from adapter.interpreter.state import ENDED
 from adapter.records.append import Appended
 from adapter.records.load import BrokenJournal, Loaded
+from adapter.testing.rows import EventRow, InboxRow, InstanceRow, JournalRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -31,56 +32,6 @@ if TYPE_CHECKING:
 
 MICROSECOND = timedelta(microseconds=1)
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@dataclass(slots=True)
-class InstanceRow:
-    """One row of ``workflow_instances``."""
-
-    id: int
-    ulid: str
-    version: int
-    payload: Any
-    columns: dict[str, Any]
-    lock_version: int = 0
-    parent: int | None = None
-    parent_step: Key | None = None
-    depth: int = 0
-
-
-@dataclass(slots=True)
-class JournalRow:
-    """One row of ``workflow_journal``."""
-
-    entry: Entry
-    writer: str
-
-
-@dataclass(slots=True)
-class InboxRow:
-    """One row of ``workflow_inbox``; times in seconds of the database's clock."""
-
-    id: int
-    instance: int
-    kind: str
-    payload: Any
-    event: int | None = None
-    poked_at: float | None = None
-    applied: bool = False
-    result: Any = None
-    created_at: float = 0.0
-
-
-@dataclass(slots=True)
-class EventRow:
-    """One row of ``workflow_events``; ``number`` stands for its transaction id."""
-
-    id: int
-    key: str
-    payload: Any
-    number: int
-    at: datetime
-    matched: bool = False
 
 
 @dataclass(slots=True)

@@ -250,6 +250,20 @@ def test_a_retry_of_what_a_retry_cannot_mend_is_refused() -> None:
     assert result(command(told, "retry")) == {"status": "refused", "reason": "nothing_to_retry"}
 
 
+def test_a_retry_cannot_mend_a_repeat_that_is_exhausted_beside_what_was_cut_off() -> None:
+    once = {"body": "n", "until": "false", "max_iterations": 1}
+    told = Told(
+        parallel({"left": "again", "right": "b"}),
+        {"id": "again", "type": "repeat", "config": once},
+        {"id": "n", "type": "set", "config": {"values": {"n": 1}}},
+        act("b"),
+        edges=[("trigger", "fan")],
+    )
+    told.begin()
+    assert told.state.status == "failed"
+    assert result(command(told, "retry")) == {"status": "refused", "reason": "nothing_to_retry"}
+
+
 def test_while_paused_results_are_kept_and_nothing_begins() -> None:
     told = Told(act("a"), act("b"), edges=[("trigger", "a"), ("a", "b")])
     told.begin()
