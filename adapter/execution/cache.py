@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from adapter.interpreter.events import StoredEvent
 
 
+ROOM = 64
+"""Outputs that may always be at hand."""
+
+
 @dataclass(slots=True)
 class Folded:
     """What this process knows of one instance.
@@ -39,6 +43,7 @@ class Folded:
         heard: Instances whose end was told, and that have not been looked up since.
         ended: Instances that open waits name and that have ended.
         snapshot_seq: Where the last snapshot entry stands, as far as this process knows.
+        room: How many outputs may be at hand before those are dropped that nothing refers to.
     """
 
     state: State = field(default_factory=State)
@@ -53,6 +58,7 @@ class Folded:
     heard: set[str] = field(default_factory=set)
     ended: dict[str, Ended] = field(default_factory=dict)
     snapshot_seq: int = 0
+    room: int = ROOM
 
     def stored_for(self, wait: Wait) -> Sequence[StoredEvent]:
         """Events at hand that ``wait`` may take, lowest id first."""
@@ -76,6 +82,25 @@ class Folded:
             self.looked.discard(wait)
             self.pages.pop(wait, None)
             self.passed.pop(wait, None)
+
+    def let_go(self, most: int) -> None:
+        """Drops outputs that nothing will read again; those of a long turn would pile up.
+
+        Args:
+            most: Bytes of outputs that a join may put together. Beyond that it does without them.
+        """
+        if len(self.outputs) <= self.room:
+            return
+        state = self.state
+        kept = {result.step for result in state.results.values()}
+        for line in state.lines.values():
+            kept |= {result.step for result in line.results.values()}
+        for scope in state.scopes.values():
+            kept |= {result.step for result in scope.results.values()}
+            if sum(done.size for done in scope.done.values()) <= most:
+                kept |= {done.step for done in scope.done.values() if done.step is not None}
+        self.outputs = {key: value for key, value in self.outputs.items() if key in kept}
+        self.room = 2 * len(self.outputs) + ROOM
 
     def forget(self) -> None:
         """Drops what the state no longer refers to, and the payloads of events.

@@ -201,6 +201,7 @@ class Instance:
         if appended is None:
             raise Superseded
         self.folded.state, self.folded.writer = state, self.writer
+        self.folded.let_go(self.bounds.max_output_bytes)
         self._reconsider(entries)
         self._clock = (appended.at, time.monotonic())
         if appended.told:
