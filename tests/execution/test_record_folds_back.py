@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 OPEN = ["scheduled", "retrying", "running", "waiting"]
 
 
-def test_a3_the_state_folded_from_rows_is_the_live_state_after_every_append(database_url: str) -> None:
+def test_a3_the_state_folded_from_rows_is_the_live_state_after_every_append(
+    database_url: str,
+) -> None:
     with asyncio.Runner() as runner:
         context = open_runtime(database_url)
         runtime = runner.run(context.__aenter__())
