@@ -50,6 +50,10 @@ ELSEWHERE = 1.0
 
 SOON = 0.05
 
+ASIDE = 5.0
+"""Seconds after which it is asked again whether a step that another process runs has ended: a run
+of the driver that has not begun it hears of its end in no other way."""
+
 
 class StepDelayed(Exception):
     """The step cannot be run here or now: offer it again.
@@ -204,7 +208,8 @@ class _QueuedStep:
         """
         left = await self.deps.leases.rest(connection, self.key)
         if left > 0:
-            raise StepDelayed(f"step {self.key} is being run", left + SOON)
+            message = f"step {self.key} is being run"
+            raise StepDelayed(message, min(left + SOON, ASIDE))
         workers = frozenset({step.worker} if step.worker else ())
         gone = await self.deps.workers.gone(connection, workers)
         event = TakeOver(gone, frozenset({self.key}), inline=False)
