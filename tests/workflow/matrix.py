@@ -88,6 +88,9 @@ class Matrix:
     again: list[tuple[str, list[str]]]
     """Instance and kinds of entries for each second turn that wrote anything."""
 
+    running: int
+    """Executions that were left in Temporal after all instances had ended."""
+
     seconds: float
 
 
@@ -368,6 +371,7 @@ async def run_matrix(
                 looking = asyncio.create_task(watch.run())
                 outcomes = await _drive_all(cells, system, watch, handlers)
                 looking.cancel()
+                running = await _left_running(system)
         again = await _again(system)
         turns = Counter(ulid for ulid, _, _ in CountedTurns.taken)
         for outcome in outcomes.values():
@@ -377,7 +381,7 @@ async def run_matrix(
                 query = f"WorkflowId = '{workflow_id(ulid)}'"
                 outcome.runs = (await system.client.count_workflows(query)).count
     taken = CountedTurns.taken.copy()
-    return Matrix(outcomes, taken, again, time.monotonic() - began)
+    return Matrix(outcomes, taken, again, running, time.monotonic() - began)
 
 
 async def _drive_all(
@@ -431,6 +435,19 @@ async def _until_quiet(pool: asyncpg.Pool[Any], system: System) -> None:
         return found
 
     await _eventually(left, False)
+
+
+async def _left_running(system: System) -> int:
+    query = f"TaskQueue = '{system.settings.task_queue}' AND ExecutionStatus = 'Running'"
+    count = 0
+
+    async def none() -> bool:
+        nonlocal count
+        count = (await system.client.count_workflows(query)).count
+        return count == 0
+
+    await _eventually(none)
+    return count
 
 
 async def _eventually(look: Callable[[], Awaitable[bool]], wanted: bool = True) -> None:

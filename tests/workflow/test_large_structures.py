@@ -98,13 +98,13 @@ def _nested(levels: int) -> dict[str, Any]:
     nodes: list[dict[str, Any]] = []
     for level in range(levels):
         inner = f"n{level + 1}" if level + 1 < levels else "core"
-        config: dict[str, Any] = [
+        configs: list[dict[str, Any]] = [
             {"branches": {"only": inner}},
             {"items": [level], "body": inner},
             {"body": inner, "until": "true"},
-        ][level % 3]
+        ]
         kind = ["parallel", "for_each", "repeat"][level % 3]
-        nodes.append({"id": f"n{level}", "type": kind, "config": config})
+        nodes.append({"id": f"n{level}", "type": kind, "config": configs[level % 3]})
     core = action("core", "core", input={"item": "${ item }"})
     return graph(*nodes, core, edges=[("trigger", "n0")])
 

@@ -22,3 +22,7 @@ def test_cell(matrix: Matrix, cell: Cell) -> None:
 def test_every_cell_is_there_or_left_out_for_a_reason() -> None:
     assert len(CELLS) + len(LEFT_OUT) == len(WHATS) * len(PLACES) * len(FATES) == 150
     assert all(LEFT_OUT.values())
+
+
+def test_no_execution_outlives_its_instance(matrix: Matrix) -> None:
+    assert matrix.running == 0

@@ -30,3 +30,7 @@ def test_a_run_for_every_turn(matrix: Matrix, cell: Cell) -> None:
 def test_no_run_takes_a_second_turn(matrix: Matrix) -> None:
     assert len({(ulid, run) for ulid, run, _ in matrix.taken}) == len(matrix.taken)
     assert len(matrix.taken) > 2 * len(CELLS)
+
+
+def test_no_execution_outlives_its_instance(matrix: Matrix) -> None:
+    assert matrix.running == 0

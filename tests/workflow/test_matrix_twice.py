@@ -42,3 +42,7 @@ def test_every_turn_was_taken_twice(matrix: Matrix) -> None:
 def test_second_turns_write_only_what_has_come_meanwhile(matrix: Matrix) -> None:
     assert len(matrix.again) < len(matrix.taken) / 2
     assert [written for _, written in matrix.again if written[0] not in NEWS] == []
+
+
+def test_no_execution_outlives_its_instance(matrix: Matrix) -> None:
+    assert matrix.running == 0
