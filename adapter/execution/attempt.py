@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -133,12 +134,14 @@ class Call:
         level = logging.DEBUG if self.repeated else logging.WARNING
         if _LOGGER.isEnabledFor(level):
             step, instance = self.context.step, self.context.instance
+            # As text that any stream takes: a message may hold what has no encoding.
+            told = "".join(traceback.format_exception(error)).rstrip()
             self.context.logger.log(
                 level,
-                "action %r failed at node %r, attempt %d, of instance %s",
+                "action %r failed at node %r, attempt %d, of instance %s\n%s",
                 self.action.name,
                 step.node,
                 step.attempt,
                 instance.ulid,
-                exc_info=error,
+                told.encode("utf-8", "backslashreplace").decode(),
             )
