@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 GRACE = 1.0
 """Seconds a handler may overrun its time-out before its turn stops waiting for its report."""
 
+MAX_TOLD = 10_000
+"""Characters of a traceback that go into the log, its end."""
+
 _LOGGER = logging.getLogger("almanac.action")
 
 
@@ -143,5 +146,5 @@ class Call:
                 step.node,
                 step.attempt,
                 instance.ulid,
-                told.encode("utf-8", "backslashreplace").decode(),
+                told[-MAX_TOLD:].encode("utf-8", "backslashreplace").decode(),
             )
