@@ -26,8 +26,6 @@ HELD = frozenset({"failure", "timeout", "pause", "cancel", "retry"})
 """Fates for which a child waits until it is told to go on."""
 
 LONG = "PT1H"
-CUT_OFF = "PT8S"
-"""A delay that is still open when the step beside it fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +182,8 @@ def _line(cell: Cell, role: str) -> _Part:
     nodes = [step(cell, "x", role)]
     if not cell.fails_on:
         return nodes, []
-    return [*nodes, _act(cell, "check", role)], [("x", "check")]
+    mark = {"id": "mark", "type": "set", "config": {"values": {"marked": True}}}
+    return [*nodes, mark, _act(cell, "check", role)], [("x", "mark"), ("mark", "check")]
 
 
 def step(cell: Cell, node: str, role: str) -> dict[str, Any]:
@@ -194,7 +193,7 @@ def step(cell: Cell, node: str, role: str) -> dict[str, Any]:
             return _act(cell, node, role)
         case "queued":
             acting = _act(cell, node, role)
-            timeout = "PT3S" if cell.fate == "timeout" else "PT30S"
+            timeout = "PT8S" if cell.fate == "timeout" else "PT30S"
             config = {**acting["config"], "heartbeat": "PT10S"}
             return {**acting, "config": config, "timeout": timeout}
         case "wait":
@@ -239,8 +238,11 @@ def _pause(cell: Cell, role: str) -> dict[str, Any]:
         return {"until": "2020-01-01T00:00:00Z"}
     second = {
         "failure": "soon",
-        "pause": "PT5S",
+        "pause": "PT8S",
         "cancel": LONG,
     }.get(cell.fate, "PT0.2S")
-    first = CUT_OFF if cell.fate == "retry" and cell.concurrent else "PT0.1S"
-    return {"for": f"${{ {role} == '2' ? '{second}' : '{first}' }}"}
+    first = "'PT0.1S'"
+    if cell.fate == "retry" and cell.concurrent:
+        # Still open when role 2 fails; entered again, it is short.
+        first = f"has(state.marked) ? 'PT0.1S' : '{LONG}'"
+    return {"for": f"${{ {role} == '2' ? '{second}' : ({first}) }}"}

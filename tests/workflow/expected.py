@@ -109,7 +109,8 @@ def _ordinary(cell: Cell, result: Expected, first: str) -> None:
         if cell.fails_on and node == "x":
             # In the order in which they come to it.
             order = 1 if cell.place == "body" else 2
-            result.steps.setdefault("check", []).append((order, 1, *DONE))
+            for follower in ("mark", "check"):
+                result.steps.setdefault(follower, []).append((order, 1, *DONE))
 
 
 def _concerned(cell: Cell, result: Expected, code: str | None) -> None:
@@ -137,6 +138,7 @@ def _concerned(cell: Cell, result: Expected, code: str | None) -> None:
         order = 2 if cell.place == "body" else 1
         check: list[Run] = [(order, 1, *failed), (order, 2, *DONE)]
         result.steps["check"] = sorted([*result.steps.get("check", []), *check])
+        result.steps["mark"] = sorted([*result.steps.get("mark", []), (order, 1, *DONE)])
     if cell.what == "child":
         result.children[("x", visit)] = _children(cell)
 
@@ -186,6 +188,6 @@ def _around(cell: Cell, result: Expected, code: str | None) -> None:
     first = owners[0] if owners else "x"
     result.line = ["trigger", *[first] * len(result.steps[first])]
     if not owners and cell.fails_on:
-        result.line += ["check", "check"]
+        result.line += ["mark", "check", "check"]
     if cell.place == "body":
         result.steps["count"] = [(1, 1, *DONE), (2, 1, *DONE)]

@@ -400,8 +400,9 @@ async def _drive_all(
                 outcomes[cell.id].error = f"{type(error).__name__}: {error}"
         ulids[cell.id] = driver.ulid
 
-    # The ones with the longest delays first.
-    await asyncio.gather(*(drive(c) for c in sorted(cells, key=lambda c: c.fate != "retry")))
+    # The ones that take longest first.
+    slow = {("delay", "pause"), ("queued", "timeout")}
+    await asyncio.gather(*map(drive, sorted(cells, key=lambda c: (c.what, c.fate) not in slow)))
     await _until_quiet(watch.pool, system)
     stopping = {cell.id for cell in cells if cell.stops}
 
