@@ -45,6 +45,8 @@ def cli(
 ) -> Cli:
     """Runs a command in this process, on a database of this test's own."""
     monkeypatch.setenv("ALMANAC_DATABASE_URL", database_url)
+    # Processes that run tests are told a width; people's pipes are not.
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def cli(*arguments: str) -> Run:
         capsys.readouterr()
