@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import entries as kinds
 from .draft import Draft, Visit, describe
+from .events import Failure
 from .leaving import fail_step, leave
 from .state import EMPTY
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from adapter.graph.compiled import CompiledNode
 
     from .children import Child
-    from .events import Failure
 
 
 def pass_through(
@@ -64,3 +64,8 @@ def fail_at_once(draft: Draft, node: CompiledNode, visit: Visit, failure: Failur
     if visit.new:
         draft.emit(kinds.STEP_SCHEDULED, node.id, visit.step.id, describe(visit.step))
     fail_step(draft, node, visit.step, failure)
+
+
+def fail_to_resolve(draft: Draft, node: CompiledNode, visit: Visit, error: Exception) -> None:
+    """Enters a node and fails there: an expression of its config failed, or gave what is no use."""
+    fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))

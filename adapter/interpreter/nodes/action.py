@@ -11,14 +11,14 @@ import orjson
 from adapter.graph.expressions import EvaluationFailed
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.draft import Draft, Visit, as_text, describe
-from adapter.interpreter.events import Claimed, Failure
 from adapter.interpreter.lanes import queue_of
-from adapter.interpreter.passing import fail_at_once
+from adapter.interpreter.passing import fail_to_resolve
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from adapter.graph.compiled import CompiledNode
+    from adapter.interpreter.events import Claimed
 
 TYPE = "action"
 
@@ -61,7 +61,7 @@ def _begin(draft: Draft, node: CompiledNode, visit: Visit, lease: datetime | Non
     try:
         resolved = _resolve(draft, node, visit)
     except EvaluationFailed as error:
-        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        fail_to_resolve(draft, node, visit, error)
         return
     encoded = orjson.dumps(resolved)
     data = {**visit.data(), "token": env.writer, "worker": env.worker}

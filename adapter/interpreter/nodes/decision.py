@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from adapter.graph.expressions import EvaluationFailed
 from adapter.interpreter.entries import SUCCESS
-from adapter.interpreter.events import Failure
-from adapter.interpreter.passing import fail_at_once, pass_through
+from adapter.interpreter.passing import fail_to_resolve, pass_through
 
 if TYPE_CHECKING:
     from adapter.graph.compiled import CompiledNode
@@ -25,7 +24,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
         if config.on is not None:
             outcome = _outcome(node.id, draft.render(node, visit.step.line)["on"])
     except EvaluationFailed as error:
-        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        fail_to_resolve(draft, node, visit, error)
         return
     pass_through(draft, node, visit, outcome=outcome)
 

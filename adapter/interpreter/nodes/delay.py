@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from adapter.graph.durations import parse_duration, parse_time
 from adapter.graph.expressions import EvaluationFailed
-from adapter.interpreter.events import Failure
-from adapter.interpreter.passing import fail_at_once
+from adapter.interpreter.passing import fail_to_resolve
 from adapter.interpreter.waiting import open_wait
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     try:
         due = due_time(draft.render(node, visit.step.line), draft.env.now, "for")
     except (EvaluationFailed, ValueError) as error:
-        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        fail_to_resolve(draft, node, visit, error)
         return
     open_wait(draft, node, visit, kind="timer", due_at=due or draft.env.now)
 

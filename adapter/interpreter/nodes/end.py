@@ -11,7 +11,7 @@ from adapter.interpreter import entries as kinds
 from adapter.interpreter.draft import NO_EDGE, Draft, Visit
 from adapter.interpreter.events import Failure
 from adapter.interpreter.leaving import fail_instance
-from adapter.interpreter.passing import fail_at_once
+from adapter.interpreter.passing import fail_at_once, fail_to_resolve
 from adapter.interpreter.structure import MAIN_LINE
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     try:
         rendered = draft.render(node, visit.step.line)
     except EvaluationFailed as error:
-        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        fail_to_resolve(draft, node, visit, error)
         return
     output = rendered.get("output")
     size, limit = len(orjson.dumps(output)), draft.env.bounds.max_output_bytes

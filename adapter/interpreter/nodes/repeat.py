@@ -8,7 +8,7 @@ from adapter.graph.configs import BODY
 from adapter.graph.expressions import EvaluationFailed
 from adapter.interpreter.entries import FAILURE, SUCCESS
 from adapter.interpreter.events import Failure
-from adapter.interpreter.passing import fail_at_once, pass_through
+from adapter.interpreter.passing import fail_to_resolve, pass_through
 from adapter.interpreter.scopes import begin_line, close_scope, first_failure, open_scope
 from adapter.interpreter.structure import EMPTY
 
@@ -27,7 +27,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     try:
         wanted = config.while_ is None or _holds(draft, node, visit.step.line)
     except EvaluationFailed as error:
-        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        fail_to_resolve(draft, node, visit, error)
         return
     if not wanted:
         pass_through(draft, node, visit, output={"iterations": 0, "output": None})

@@ -8,7 +8,7 @@ import orjson
 
 from adapter.graph.expressions import EvaluationFailed
 from adapter.interpreter.events import Failure
-from adapter.interpreter.passing import fail_at_once, pass_through
+from adapter.interpreter.passing import fail_at_once, fail_to_resolve, pass_through
 
 if TYPE_CHECKING:
     from adapter.graph.compiled import CompiledNode
@@ -22,7 +22,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
     try:
         values = draft.render(node, visit.step.line)["values"]
     except EvaluationFailed as error:
-        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        fail_to_resolve(draft, node, visit, error)
         return
     size = len(orjson.dumps({**draft.state.values, **values}))
     limit = draft.env.bounds.max_state_bytes

@@ -15,7 +15,7 @@ from adapter.interpreter.events import Failure
 from adapter.interpreter.needs import Needs, ValuesNeeded
 from adapter.interpreter.nodes.delay import due_time
 from adapter.interpreter.nodes.for_each import items_failure
-from adapter.interpreter.passing import fail_at_once, pass_through
+from adapter.interpreter.passing import fail_at_once, fail_to_resolve, pass_through
 from adapter.interpreter.waiting import open_wait
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
         due = due_time(rendered, draft.env.now, "timeout")
         payloads = _payloads(draft, node, visit, rendered)
     except (EvaluationFailed, ValueError) as error:
-        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        fail_to_resolve(draft, node, visit, error)
         return
     if isinstance(payloads, Failure):
         fail_at_once(draft, node, visit, payloads)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from adapter.graph.expressions import EvaluationFailed
-from adapter.interpreter.events import Failure
 from adapter.interpreter.nodes.delay import due_time
-from adapter.interpreter.passing import fail_at_once
+from adapter.interpreter.passing import fail_to_resolve
 from adapter.interpreter.waiting import open_wait
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
         if correlation is not None and not isinstance(correlation, str):
             raise EvaluationFailed(f"correlation of {node.id!r} gave {correlation!r:.80}, no text")
     except (EvaluationFailed, ValueError) as error:
-        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        fail_to_resolve(draft, node, visit, error)
         return
     signals = config.signals or ([] if config.signal is None else [config.signal])
     if config.event is None and not signals:

@@ -8,7 +8,7 @@ from adapter.graph.expressions import EvaluationFailed
 from adapter.interpreter.events import Failure
 from adapter.interpreter.nodes.delay import due_time
 from adapter.interpreter.nodes.for_each import items_failure
-from adapter.interpreter.passing import fail_at_once, pass_through
+from adapter.interpreter.passing import fail_at_once, fail_to_resolve, pass_through
 from adapter.interpreter.waiting import open_wait
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
         rendered = draft.render(node, visit.step.line)
         due = due_time(rendered, draft.env.now, "timeout")
     except (EvaluationFailed, ValueError) as error:
-        fail_at_once(draft, node, visit, Failure("expression_failed", str(error), retryable=False))
+        fail_to_resolve(draft, node, visit, error)
         return
     named = rendered["instances"]
     ulids = [named] if isinstance(named, str) else named
