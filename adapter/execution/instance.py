@@ -82,6 +82,7 @@ class Instance:
         self.inputs: dict[Key, Any] = {}
         self.payloads: dict[Key, Any] = {}
         self.definitions: dict[str, Definition | None] = {}
+        self.statuses: dict[str, str] = {}
         self.loaded: Loaded
         self.graph: Graph
         self.bounds: Bounds
@@ -215,6 +216,7 @@ class Instance:
         entries: list[Entry] = []
         # What is published may change from one append to the next.
         self.definitions = {}
+        self.statuses = {}
         env = await self._env(connection, KEYS_AHEAD, begin=begin)
         for event in events:
             decision, env = await self._decide(connection, state, event, env)
@@ -270,6 +272,7 @@ class Instance:
             ulid=new_ulid,
             definitions=self.definitions,
             ended=self.folded.ended,
+            statuses=self.statuses,
         )
 
     async def _fetch(self, connection: Connection, needs: Needs) -> None:
@@ -283,6 +286,10 @@ class Instance:
         awaited, scope = self.deps.awaited, self.loaded.owner_scope
         if needs.definitions:
             self.definitions |= await awaited.definitions(connection, needs.definitions, scope)
+        if needs.statuses:
+            found = await awaited.ended(connection, needs.statuses, scope)
+            for ulid in needs.statuses:
+                self.statuses[ulid] = found[ulid].status if ulid in found else "running"
         if needs.instances:
             noted = [self._ended(ulid) for ulid in sorted(needs.instances)]
             limit = self.bounds.max_output_bytes

@@ -15,7 +15,7 @@ from . import entries as kinds
 from .closing import freeze, without_line, without_scope
 from .snapshots import from_json
 from .state import EMPTY, MAIN_LINE, AcceptFrom, InstanceStatus, Key, Result, State, Step, Wait
-from .structure import Done, Line, Position, Scope, Signal, line_of, owner_of
+from .structure import Done, Family, Line, Position, Scope, Signal, line_of, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -107,8 +107,9 @@ def _wait_opened(state: State, entry: Entry) -> State:
         correlation=data.get("correlation"),
         instances=tuple(data.get("instances", ())),
         children=bool(data.get("children")),
+        family=tuple(data.get("family", ())),
     )
-    started = state.started + (len(wait.instances) if wait.children else 0)
+    started = state.started + data.get("started", 0)
     return replace(state, waits=_with(state.waits, wait.id, wait), started=started)
 
 
@@ -132,8 +133,23 @@ def _wait_settled(state: State, entry: Entry) -> State:
         state = replace(state, consumed=state.consumed | {event})
     if signal is not None:
         state = replace(state, signals=_untaken(state.signals, signal))
+    if (
+        entry.kind == kinds.WAIT_FAILED
+        and (wait := state.waits.get(entry.data["wait"])) is not None
+    ):
+        state = replace(state, families=_families(state, [wait]))
     state = replace(state, waits=_without(state.waits, entry.data.get("wait")))
     return _closed(state, entry, str(entry.data.get("outcome", kinds.SUCCESS)))
+
+
+def _families(state: State, waits: Iterable[Wait]) -> Mapping[str, Family]:
+    """What these waits have started, for a retry of their visits."""
+    families = dict(state.families)
+    for wait in waits:
+        if wait.children and (step := state.steps.get(wait.step)) is not None:
+            steps = (*wait.family, wait.step)
+            families[f"{step.node}.{step.visit}"] = Family(steps, wait.instances)
+    return families
 
 
 def _untaken(signals: tuple[Signal, ...], taken: Key) -> tuple[Signal, ...]:
@@ -231,6 +247,7 @@ def _ended(status: InstanceStatus) -> Callable[[State, Entry], State]:
         main = entry.data.get("line", MAIN_LINE) == MAIN_LINE
         current = entry.node if entry.node is not None and main else state.current
         frozen = freeze(state, entry) if status == "failed" else None
+        families = _families(state, state.waits.values()) if frozen is not None else state.families
         return state.evolve(
             status=status,
             steps=EMPTY,
@@ -240,6 +257,7 @@ def _ended(status: InstanceStatus) -> Callable[[State, Entry], State]:
             current=current,
             paused=False,
             frozen=frozen,
+            families=families,
         )
 
     return change

@@ -45,7 +45,8 @@ STEP_LOST: Final = "step_lost"
 
 WAIT_OPENED: Final = "wait_opened"
 """A step waits. data: wait, kind, due_at, outcome; event, match; signals, correlation; instances,
-children; and what step_scheduled holds. row: condition, children."""
+children, started (how many of them now), family (earlier step runs that have started the others);
+and what step_scheduled holds. row: condition, children."""
 
 WAIT_FIRED: Final = "wait_fired"
 """What the step waited for came. data: wait, event or signal, outcome, edge, orphans. row: output,

@@ -102,6 +102,8 @@ class Env:
             there or has nothing published.
         ended: Instances that open waits name and that have ended, by ulid; with their outputs as
             far as they were asked for.
+        statuses: How instances stand that were asked for, by ulid: ``running`` if they have not
+            ended, ``unknown`` if they do not exist.
     """
 
     facts: Facts
@@ -123,3 +125,4 @@ class Env:
     payloads: Mapping[Key, Any] = field(default_factory=lambda: EMPTY)
     definitions: Mapping[str, Definition | None] = field(default_factory=lambda: EMPTY)
     ended: Mapping[str, Ended] = field(default_factory=lambda: EMPTY)
+    statuses: Mapping[str, str] = field(default_factory=lambda: EMPTY)

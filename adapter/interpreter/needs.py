@@ -21,6 +21,7 @@ class Needs:
         payloads: Inbox rows whose payload is needed.
         definitions: Keys of definitions whose current version is needed.
         instances: Ulids of ended instances whose output is needed.
+        statuses: Ulids of instances whose status is needed as it is now.
     """
 
     outputs: frozenset[Key] = NONE
@@ -28,6 +29,7 @@ class Needs:
     payloads: frozenset[Key] = NONE
     definitions: frozenset[str] = frozenset()
     instances: frozenset[str] = frozenset()
+    statuses: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         """Whether anything is needed."""

@@ -96,17 +96,17 @@ class _Open:
 
     Attributes:
         steps: Step runs.
-        waits: Waits, with the step run whose children end with it, if there is one.
+        waits: Waits, with the step runs whose children end with it.
     """
 
     steps: dict[Key, None]
-    waits: dict[Key, Key | None]
+    waits: dict[Key, tuple[Key, ...]]
 
 
-def orphaned(wait: Wait) -> Key | None:
-    """The step run whose children are let go if the wait ends now."""
+def orphaned(wait: Wait) -> tuple[Key, ...]:
+    """The step runs whose children are let go if the wait ends now."""
     left = wait.children and len(wait.statuses) < len(wait.instances)
-    return wait.step if left else None
+    return (*wait.family, wait.step) if left else ()
 
 
 def _project(changes: Changes, entry: Entry, ulid: str, writer: str, rows: _Open) -> None:
@@ -144,7 +144,7 @@ def _open(changes: Changes, entry: Entry, step: Key, ulid: str, rows: _Open) -> 
     if kind == kinds.STEP_PASSED:
         del rows.steps[step]
     elif kind == kinds.WAIT_OPENED:
-        rows.waits[data["wait"]] = step if data.get("children") else None
+        rows.waits[data["wait"]] = (*data.get("family", ()), step) if data.get("children") else ()
         _merge(changes.waits, data["wait"], True, _wait(entry))
 
 
@@ -299,7 +299,7 @@ def _end(changes: Changes, entry: Entry, writer: str, rows: _Open) -> None:
         rows.steps.pop(step, None)
         failed = {"status": "failed", "outcome": kinds.FAILURE, "error_code": entry.data["code"]}
         _merge(changes.steps, step, False, {**failed, "finished_at": AT})
-    changes.orphans += [step for step in rows.waits.values() if step is not None]
+    changes.orphans += [step for steps in rows.waits.values() for step in steps]
     _cancel(changes, list(rows.steps), list(rows.waits), writer, rows)
 
 

@@ -12,6 +12,7 @@ from .closing import inner, open_below
 from .draft import NO_EDGE, Draft, Visit
 from .events import Failure
 from .leaving import fail_instance, fail_line, handles_failure, is_fatal, leave
+from .projection import orphaned
 from .structure import EMPTY, MAIN_LINE, Position, Scope, line_of, owner_of
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def close_scope(
     steps, waits = open_below(draft.state, scope)
     data: dict[str, Any] = {"scope": scope.key, "outcome": outcome, "edge": edge}
     if steps:
-        orphans = [draft.state.waits[w].step for w in waits if draft.state.waits[w].children]
+        orphans = [step for w in waits for step in orphaned(draft.state.waits[w])]
         data |= {"steps": steps, "waits": waits, "orphans": orphans}
     row: dict[str, Any] = {"output": output}
     if failure is not None:

@@ -55,4 +55,4 @@ def fail_wait(draft: Draft, node: CompiledNode, wait: Wait, failure: Failure) ->
 def orphans(wait: Wait) -> dict[str, Any]:
     """The step whose children are let go with the wait, where some have not ended."""
     left = wait.children and len(wait.statuses) < len(wait.instances)
-    return {"orphans": [wait.step]} if left else {}
+    return {"orphans": [*wait.family, wait.step]} if left else {}

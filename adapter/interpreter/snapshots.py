@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from .state import AcceptFrom, Frozen, State, Step, Wait
-from .structure import EMPTY, Done, Key, Line, Position, Result, Scope, Signal
+from .structure import EMPTY, Done, Family, Key, Line, Position, Result, Scope, Signal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +37,8 @@ def as_json(state: State) -> dict[str, Any]:
         data["signals"] = [[s.id, s.name, s.correlation] for s in state.signals]
     if state.started:
         data["started"] = state.started
+    if state.families:
+        data["families"] = {k: [list(f.steps), list(f.ulids)] for k, f in state.families.items()}
     if state.frozen is not None:
         frozen = state.frozen
         data["frozen"] = {
@@ -70,6 +72,10 @@ def from_json(data: Mapping[str, Any], seq: int) -> State:
         lines=_lines_from(data.get("lines", {})),
         signals=tuple(Signal(*signal) for signal in data.get("signals", ())),
         started=data.get("started", 0),
+        families={
+            key: Family(tuple(steps), tuple(ulids))
+            for key, (steps, ulids) in data.get("families", {}).items()
+        },
         frozen=None
         if frozen is None
         else Frozen(
@@ -99,7 +105,7 @@ def _steps_from(data: Any) -> dict[Key, Step]:
 
 
 def _wait_from(data: Mapping[str, Any]) -> Wait:
-    lists = {name: tuple(data[name]) for name in ("signals", "instances") if name in data}
+    lists = {name: tuple(data[name]) for name in ("signals", "instances", "family") if name in data}
     return Wait(**{**_timed(data), **lists})
 
 

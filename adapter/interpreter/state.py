@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from .structure import EMPTY, MAIN_LINE, Key, Line, Position, Result, Scope, Signal
+from .structure import EMPTY, MAIN_LINE, Family, Key, Line, Position, Result, Scope, Signal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,6 +63,7 @@ class Wait:
         taken: The signals that it has taken so far: inbox row by name.
         instances: Ulids of the instances that it waits for.
         children: Whether these are the instance's own, which end with the wait.
+        family: Earlier step runs of the visit, some of whose instances it waits for.
         statuses: How those instances ended that have, by ulid.
     """
 
@@ -79,6 +80,7 @@ class Wait:
     taken: Mapping[str, Key] = field(default_factory=lambda: EMPTY)
     instances: tuple[str, ...] = ()
     children: bool = False
+    family: tuple[Key, ...] = ()
     statuses: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
 
@@ -129,6 +131,7 @@ class State:
         signals: Signals that no wait has taken yet, in the order of their inbox rows.
         started: Children started so far, counted against ``limits.max_started``.
         frozen: Set when it has failed.
+        families: What visits have started whose wait has failed, by ``<node>.<visit>``.
     """
 
     seq: int = 0
@@ -149,6 +152,7 @@ class State:
     signals: tuple[Signal, ...] = ()
     started: int = 0
     frozen: Frozen | None = None
+    families: Mapping[str, Family] = field(default_factory=lambda: EMPTY)
 
     def evolve(self, **changes: Any) -> State:
         """The next state: this one with some parts changed and ``seq`` one higher.
@@ -175,6 +179,7 @@ class State:
             get("signals", self.signals),
             get("started", self.started),
             get("frozen", self.frozen),
+            get("families", self.families),
         )
 
     @property

@@ -126,6 +126,19 @@ def owner_of(line: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Family:
+    """The instances that a visit has started, when it failed: a retry starts no second ones.
+
+    Attributes:
+        steps: The step runs that have started them: the attempts so far.
+        ulids: The instances, by item.
+    """
+
+    steps: tuple[Key, ...]
+    ulids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Signal:
     """A signal that came and was not taken yet; its payload stays in its inbox row."""
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from .children import Child
     from .state import Wait
+    from .structure import Key
 
 
 def open_wait(
@@ -34,6 +35,7 @@ def open_wait(
     correlation: str | None = None,
     instances: Sequence[str] = (),
     children: Sequence[Child] = (),
+    family: Sequence[Key] | None = None,
 ) -> None:
     """Opens the wait of a step run, and settles it at once if what it waits for is there.
 
@@ -50,6 +52,8 @@ def open_wait(
         correlation: What a signal's correlation must be.
         instances: Ulids of the instances that it waits for.
         children: Those of them that are started with it.
+        family: Earlier step runs of the visit that have started the others; None when they are
+            nobody's children here.
     """
     wait_id = draft.env.wait_id()
     data: dict[str, Any] = {"wait": wait_id, "kind": kind, **visit.opening()}
@@ -66,8 +70,11 @@ def open_wait(
     if outcome is not None:
         data["outcome"] = outcome
     row: dict[str, Any] = {"condition": node.config.condition()}
+    if family is not None:
+        data |= {"children": True, "started": len(children)}
+        if family:
+            data["family"] = list(family)
     if children:
-        data["children"] = True
         row["children"] = list(children)
     draft.emit(kinds.WAIT_OPENED, node.id, visit.step.id, data, row)
     settle(draft, draft.state.waits[wait_id])

@@ -381,7 +381,7 @@ async def test_a_wait_for_children_times_out_and_lets_them_go(family: Family) ->
     assert await family.statuses(ulid) == ["cancelled"]
 
 
-async def test_a_retry_starts_new_children_and_a_retried_child_disturbs_nobody(
+async def test_a_retry_starts_again_only_what_failed_and_a_retried_child_disturbs_nobody(
     family: Family,
 ) -> None:
     await family.publish_graph(_by_trigger())
@@ -398,9 +398,40 @@ async def test_a_retry_starts_new_children_and_a_retried_child_disturbs_nobody(
     await family.runtime.tell(ulid, "retry", {})
     await family.settle(deps, ulid)
     again = await family.children(ulid)
-    assert [child["status"] for child in again] == ["completed", "failed"] * 2
-    assert len({child["idempotency_digest"] for child in again}) == 4
+    assert [child["status"] for child in again] == ["completed", "failed", "failed"]
+    assert len({child["idempotency_digest"] for child in again}) == 3
     assert [r["attempt"] for r in await family.runtime.rows("step_runs", ulid)][1:] == [1, 2]
+
+
+async def test_a_retry_takes_up_a_child_that_was_mended_meanwhile(family: Family) -> None:
+    name, broken = family.key("mended"), [True]
+
+    @family.runtime.registry.action(name)
+    def mended(n: int) -> int:
+        if n == 1 and broken[0]:
+            raise StepError("not_yet", "not yet", retryable=False)
+        return n
+
+    await family.publish(
+        action("try", name, input={"n": "${ trigger.n }"}), ending("${ trigger.n }"), name="child"
+    )
+    start = starting("child", items=[1, 2], input={"n": "${ item }"}, on_failure="finish")
+    await family.publish(start, name="parent")
+    deps = family.process()
+    ulid = await family.start("parent")
+    await family.settle(deps, ulid)
+    assert await family.status(ulid) == "failed"
+    first, _ = await family.children(ulid)
+    broken[0] = False
+    await family.runtime.tell(first["ulid"], "retry", {})
+    await family.settle(deps, ulid)
+    await family.runtime.tell(ulid, "retry", {})
+    await family.settle(deps, ulid)
+
+    assert await family.status(ulid) == "completed"
+    assert len(await family.children(ulid)) == 2, "nobody was started again"
+    output = (await family.runtime.step(ulid, "call"))["output"]
+    assert [one["output"] for one in output["results"]] == [1, 2]
 
 
 async def test_what_a_parent_has_noted_of_a_child_stays_when_the_child_is_taken_up_again(

@@ -138,6 +138,14 @@ MOVES = st.lists(
 )
 
 
+class _Statuses(dict[str, str]):
+    """How every instance stands that anybody could ask for."""
+
+    def __init__(self, ended: dict[str, Ended]) -> None:
+        super().__init__({f"{n:026}": "running" for n in range(600)})
+        self.update({ulid: one.status for ulid, one in ended.items()})
+
+
 @dataclass(slots=True)
 class World:
     """What surrounds a decider in these tests: a clock, ids, stored events."""
@@ -195,6 +203,7 @@ class World:
             ended=self.ended,
             definitions=self.definitions,
             activities=self.activities,
+            statuses=_Statuses(self.ended),
         )
 
     def stored_for(self, wait: Wait) -> list[StoredEvent]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from adapter.graph.compiled import CompiledNode
     from adapter.interpreter.children import Definition
     from adapter.interpreter.draft import Draft, Visit
+    from adapter.interpreter.structure import Key
 
 TYPE = "start_workflow"
 
@@ -40,27 +41,24 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
         fail_at_once(draft, node, visit, payloads)
         return
     definition = _definition(draft, config.workflow)
-    failure = _refused(draft, node, definition, len(payloads))
+    family, ulids = _taken_up(draft, node, visit, len(payloads))
+    failure = _refused(draft, node, definition, ulids.count(None))
     if failure is not None or definition is None:
         fail_at_once(draft, node, visit, failure or _unknown(node.id, config.workflow))
         return
-    children = [
-        Child(
-            draft.env.child_id(),
-            draft.env.ulid(),
-            definition,
-            payload,
-            f"{node.id}:{visit.step.visit}:{visit.step.attempt}:{index}",
-        )
-        for index, payload in enumerate(payloads)
-    ]
-    ulids = [child.ulid for child in children]
+    children: list[Child] = []
+    for index, payload in enumerate(payloads):
+        if ulids[index] is None:
+            place = f"{node.id}:{visit.step.visit}:{visit.step.attempt}:{index}"
+            ulids[index] = draft.env.ulid()
+            child = Child(draft.env.child_id(), str(ulids[index]), definition, payload, place)
+            children.append(child)
     if not config.wait:
         output: dict[str, Any] = {"ulids": ulids}
         if config.items is None:
             output = {"ulid": ulids[0]}
         pass_through(draft, node, visit, output=output, children=children)
-    elif not children:
+    elif not ulids:
         output = {"results": [], "succeeded": 0, "failed": 0, "cancelled": 0}
         pass_through(draft, node, visit, output=output)
     else:
@@ -71,9 +69,31 @@ def enter(draft: Draft, node: CompiledNode, visit: Visit) -> None:
             kind="instances",
             due_at=due,
             outcome=config.outcome,
-            instances=ulids,
+            instances=[str(ulid) for ulid in ulids],
             children=children,
+            family=family,
         )
+
+
+def _taken_up(
+    draft: Draft, node: CompiledNode, visit: Visit, count: int
+) -> tuple[tuple[Key, ...], list[str | None]]:
+    """What a retry need not start again: the instances that have completed, or may yet.
+
+    Returns:
+        The step runs that have started them, and their ulids by item; None where a new one is to
+        be started.
+    """
+    family = draft.state.families.get(f"{node.id}.{visit.step.visit}")
+    if family is None or visit.step.attempt == 1 or len(family.ulids) != count:
+        return (), [None] * count
+    missing = frozenset(family.ulids) - draft.env.statuses.keys()
+    if missing:
+        raise ValuesNeeded(Needs(statuses=missing))
+    statuses = draft.env.statuses
+    return family.steps, [
+        u if statuses[u] in ("completed", "running") else None for u in family.ulids
+    ]
 
 
 def _payloads(
