@@ -19,7 +19,7 @@ from adapter.execution.runner import HandlerRunner
 from adapter.execution.turn import take_turn
 from adapter.interpreter.version import CURRENT
 from adapter.records.connecting import make_database
-from adapter.records.pooling import make_pool
+from adapter.records.pooling import make_pool, needed
 from adapter.services.matching import match_events
 from temporal_workflows.activities import StepActivities, TurnActivities
 from temporal_workflows.attributes import register_attributes
@@ -79,10 +79,11 @@ async def running_worker(
     await register_attributes(client)
     stopping = asyncio.Event()
     async with AsyncExitStack() as running:
-        pool = await make_pool(settings, settings.worker.connections)
-        running.push_async_callback(pool.close)
-        relay_pool = await make_pool(settings, RELAY_CONNECTIONS)
-        running.push_async_callback(relay_pool.close)
+        with needed():
+            pool = await make_pool(settings, settings.worker.connections)
+            running.push_async_callback(pool.close)
+            relay_pool = await make_pool(settings, RELAY_CONNECTIONS)
+            running.push_async_callback(relay_pool.close)
         runner = _runner(running)
         deps = turn_deps(
             settings,
@@ -102,7 +103,8 @@ async def running_worker(
         deps.nudge = lambda: _soon(loop, relay.nudge)
         beat = Heartbeat(deps.workers, relay_pool, settings, deps.worker, relay)
         await running.enter_async_context(_background(beat.run(), relay.run()))
-        await beat.once()
+        with needed():
+            await beat.once()
         running.push_async_callback(beat.leave)
         turns = TurnActivities(deps, stopping, relay.ended, queues=True)
         steps = StepActivities(deps, stopping)

@@ -8,7 +8,7 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import asyncpg
+from adapter.records.pooling import NO_DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,9 +21,6 @@ LOGGER = logging.getLogger("almanac.queued")
 
 TICK = 1.0
 """Seconds between two looks at what the handler has told."""
-
-NO_DATABASE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
-"""What is raised while the database cannot be reached or does not answer."""
 
 
 class Keeper:

@@ -18,13 +18,14 @@ from adapter.execution.cache import Folded
 from adapter.execution.calls import Calls
 from adapter.execution.context import Pulse
 from adapter.execution.instance import Instance, Superseded
-from adapter.execution.keeping import NO_DATABASE, Keeper
+from adapter.execution.keeping import Keeper
 from adapter.execution.settling import settle
 from adapter.execution.transactions import Offered
 from adapter.graph.durations import parse_duration
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.events import Claimed, Failure, Finished, HandedBack, TakeOver
 from adapter.interpreter.lanes import LOSSES
+from adapter.records.pooling import NO_DATABASE
 from adapter.records.writers import step_token
 from adapter.settings import MIN_LEASE
 

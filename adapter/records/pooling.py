@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
-from adapter.errors import Misconfigured
+from adapter.errors import Misconfigured, Unavailable
 from adapter.records.urls import asyncpg_url
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from adapter.settings import Settings
 
 CONNECT_TIMEOUT = 5.0
 COMMAND_TIMEOUT = 30.0
 """Seconds after which a statement is given up; a turn is then repeated."""
+
+
+NO_DATABASE = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+"""What is raised while the database cannot be reached or does not answer."""
+
+
+@contextmanager
+def needed() -> Iterator[None]:
+    """For what a process cannot begin without.
+
+    Raises:
+        Unavailable: ``database_unavailable``: the database cannot be reached.
+    """
+    try:
+        yield
+    except NO_DATABASE as error:
+        told = f"the database cannot be reached: {type(error).__name__}: {error}"
+        raise Unavailable(told, code="database_unavailable") from error
 
 
 async def make_pool(settings: Settings, size: int) -> Any:
