@@ -25,6 +25,7 @@ from adapter.interpreter.events import Arrived, Event, TakeOver, Tick
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Collection, Sequence
+    from datetime import datetime
 
     from adapter.execution.deps import TurnDeps
     from adapter.interpreter.entries import Entry
@@ -175,19 +176,43 @@ class _Turn:
         return [*inbox, Tick()] if self.state.seq != seq and not inbox else [*inbox]
 
     async def _results(self) -> list[Event]:
-        """Waits for handlers; one that takes its time keeps neither a connection nor a command."""
+        """Waits for handlers; one that takes its time keeps no connection, command or timer."""
         events: list[Event] = [*await self.calls.results(SOON)]
         while not events and self.calls:
             await self.held.release()
-            events += await self.calls.results(LOOK_AGAIN)
+            events += await self.calls.results(self._patience())
             await self.held.acquire()
             if not events:
                 events += await self._load_again()
+            if not events and self._until_due() == 0:
+                events.append(Tick())
         offered = [event for event in events if isinstance(event, Offered)]
         if offered:
             others = [event for event in events if not isinstance(event, Offered)]
             return [*await self._settle(offered), *others, Tick()]
         return events
+
+    def _patience(self) -> float:
+        """Seconds to wait for handlers before something else has to be looked at."""
+        left = self._until_due()
+        return LOOK_AGAIN if left is None else min(max(left, SOON), LOOK_AGAIN)
+
+    def _until_due(self) -> float | None:
+        """Seconds until the next wait or back-off falls due that a turn can do something about."""
+        if self.state.paused:
+            return None
+        dues = self._dues(self.instance.now())
+        return max((min(dues) - self.instance.now()).total_seconds(), 0.0) if dues else None
+
+    def _dues(self, now: datetime) -> list[datetime]:
+        """When waits and attempts fall due; queued attempts that are due already have left."""
+        state = self.state
+        dues = [wait.due_at for wait in state.waits.values() if wait.due_at is not None]
+        return dues + [
+            step.due_at
+            for step in state.steps.values()
+            if step.due_at is not None and (step.queue is None or step.due_at > now)
+        ]
 
     async def _settle(self, offered: Sequence[Offered]) -> list[Event]:
         """Ends transactional steps, one commit each; what is left to decide on then."""
@@ -364,12 +389,7 @@ class _Turn:
         steps = state.steps.values()
         scheduled = [s for s in steps if s.status == "scheduled" and s.queue is None]
         runnable = any(self._can_run(step) for step in scheduled)
-        dues = [wait.due_at for wait in state.waits.values() if wait.due_at is not None]
-        dues += [
-            step.due_at
-            for step in steps
-            if step.due_at is not None and (step.queue is None or step.due_at > now)
-        ]
+        dues = self._dues(now)
         overdue = bool(dues) and min(dues) <= now
         delay = max((min(dues) - now).total_seconds(), MIN_DELAY) if dues else None
         blocked = bool(scheduled) and not runnable
