@@ -26,7 +26,7 @@ demo: setup ## Run the permits example on embedded servers
 dev: setup ## Run embedded servers, with IMPORT=module a worker too; keeps its data in .almanac/
 	@$(BIN)/almanac dev $(addprefix --import ,$(IMPORT))
 
-test: setup ## Run the tests: 2 to 5 minutes on two idle cores
+test: setup ## Run the tests: about 6 minutes on two idle cores
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 soak: setup ## Run the tests that have workers, driven in other ways: about 10 minutes
