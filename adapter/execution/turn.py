@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adapter.execution.calls import Calls
+from adapter.execution.dues import until_due
 from adapter.execution.endings import Endings
 from adapter.execution.held import Held
 from adapter.execution.instance import Instance, Superseded
@@ -25,7 +26,6 @@ from adapter.interpreter.events import Arrived, Event, TakeOver, Tick
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Collection, Sequence
-    from datetime import datetime
 
     from adapter.execution.deps import TurnDeps
     from adapter.interpreter.entries import Entry
@@ -192,27 +192,13 @@ class _Turn:
             return [*await self._settle(offered), *others, Tick()]
         return events
 
+    def _until_due(self) -> float | None:
+        return until_due(self.state, self.instance.now())
+
     def _patience(self) -> float:
         """Seconds to wait for handlers before something else has to be looked at."""
         left = self._until_due()
         return LOOK_AGAIN if left is None else min(max(left, SOON), LOOK_AGAIN)
-
-    def _until_due(self) -> float | None:
-        """Seconds until the next wait or back-off falls due that a turn can do something about."""
-        if self.state.paused:
-            return None
-        dues = self._dues(self.instance.now())
-        return max((min(dues) - self.instance.now()).total_seconds(), 0.0) if dues else None
-
-    def _dues(self, now: datetime) -> list[datetime]:
-        """When waits and attempts fall due; queued attempts that are due already have left."""
-        state = self.state
-        dues = [wait.due_at for wait in state.waits.values() if wait.due_at is not None]
-        return dues + [
-            step.due_at
-            for step in state.steps.values()
-            if step.due_at is not None and (step.queue is None or step.due_at > now)
-        ]
 
     async def _settle(self, offered: Sequence[Offered]) -> list[Event]:
         """Ends transactional steps, one commit each; what is left to decide on then."""
@@ -389,9 +375,9 @@ class _Turn:
         steps = state.steps.values()
         scheduled = [s for s in steps if s.status == "scheduled" and s.queue is None]
         runnable = any(self._can_run(step) for step in scheduled)
-        dues = self._dues(now)
-        overdue = bool(dues) and min(dues) <= now
-        delay = max((min(dues) - now).total_seconds(), MIN_DELAY) if dues else None
+        left = until_due(state, now)
+        overdue = left == 0
+        delay = None if left is None else max(left, MIN_DELAY)
         blocked = bool(scheduled) and not runnable
         return TurnResult(
             status=state.status,
