@@ -6,10 +6,11 @@ import logging
 import time
 import traceback
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from adapter.errors import StepError
+from adapter.execution.cancellation import Cancellation
 from adapter.execution.door import accept_output, as_failure, split_outcome
 from adapter.interpreter.events import Failure, Finished
 
@@ -36,11 +37,15 @@ class Call:
     """One attempt to run.
 
     Attributes:
+        ulid: The instance.
+        number: Which attempt of its visit it is, from 1.
+        context: What the handler is told; None for one that does not ask.
         timeout: Seconds, counted from ``began``.
         report: Called with how it ended, on the thread of the handler or of the watch. A second
             report may follow when two threads find an end at once; the first one counts.
         transactions: Where a transactional handler gets its connection.
         repeated: Whether an attempt of the same visit has failed before.
+        cancelled: Set when its result is not wanted any more; the context has the same.
         submitted: When it was handed to the runner, by the monotonic clock.
         began: When the handler began to run; None while it still queues.
         given_back: Seconds in which another handler held up its loop; they do not count.
@@ -51,15 +56,18 @@ class Call:
 
     step: Key
     token: str
+    ulid: str
     node: str
+    number: int
     action: Action
     values: Mapping[str, Any]
-    context: ActionContext
+    context: ActionContext | None
     timeout: float
     max_output_bytes: int
     report: Callable[[Finished], None]
     transactions: Transactions | None = None
     repeated: bool = False
+    cancelled: Cancellation = field(default_factory=Cancellation)
     submitted: float = field(default_factory=time.monotonic)
     began: float | None = None
     given_back: float = 0.0
@@ -88,6 +96,11 @@ class Call:
         if self.action.takes_context:
             arguments["ctx"] = context or self.context
         return arguments
+
+    def context_with(self, connection: Any) -> ActionContext:
+        """The context of a transactional handler, which always asks for it."""
+        assert self.context is not None
+        return replace(self.context, _connection=connection)
 
     def finished(self, value: Any) -> Finished:
         """The success that a handler's return value stands for.
@@ -136,15 +149,15 @@ class Call:
     def _log(self, error: BaseException) -> None:
         level = logging.DEBUG if self.repeated else logging.WARNING
         if _LOGGER.isEnabledFor(level):
-            step, instance = self.context.step, self.context.instance
             # As text that any stream takes: a message may hold what has no encoding.
             told = "".join(traceback.format_exception(error)).rstrip()
-            self.context.logger.log(
+            _LOGGER.log(
                 level,
                 "action %r failed at node %r, attempt %d, of instance %s\n%s",
                 self.action.name,
-                step.node,
-                step.attempt,
-                instance.ulid,
+                self.node,
+                self.number,
+                self.ulid,
                 told[-MAX_TOLD:].encode("utf-8", "backslashreplace").decode(),
+                extra={"instance": self.ulid, "node": self.node, "attempt": self.number},
             )

@@ -15,9 +15,8 @@ from adapter.interpreter.events import Failure, Finished
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from adapter.execution.context import Pulse
+    from adapter.execution.context import ActionContext, Pulse
     from adapter.execution.deps import TurnDeps
-    from adapter.execution.registry import Action
     from adapter.execution.runner import HandlerRunner
     from adapter.graph.compiled import CompiledNode
     from adapter.interpreter.state import Key, Step
@@ -75,48 +74,54 @@ class Calls:
         action = self._deps.registry.actions[config.action]
         queued = config.queue is not None or config.heartbeat is not None
         timeout = action.time_for(node.timeout, queued=queued).total_seconds()
-        facts = loaded.facts
         call = Call(
             step=step.id,
             token=self._writer,
+            ulid=loaded.facts.ulid,
             node=node.id,
+            number=step.attempt,
             action=action,
             values=values,
-            context=make_context(
-                InstanceInfo(facts.ulid, str(facts.instance.get("key")), facts.trigger),
-                StepInfo(
-                    step.id,
-                    node.id,
-                    step.visit,
-                    step.attempt,
-                    f"wf:{facts.ulid}:{node.id}:{step.visit}",
-                ),
-                loaded.actor,
-                facts.subject,
-                pulse,
-                self._effects_of(step, action, timeout, loaded) if action.takes_context else None,
-            ),
+            context=None,
             timeout=timeout,
             max_output_bytes=self._deps.settings.limits.max_output_bytes,
             report=self._report,
             transactions=self._deps.transactions,
             repeated=step.failures > 0,
         )
+        if action.takes_context:
+            call.context = self._context_of(call, step, loaded, pulse)
         self._running[step.id] = call
         self._runner.submit(call)
 
-    def _effects_of(
-        self, step: Step, action: Action, timeout: float, loaded: Loaded
-    ) -> StepEffects:
-        return StepEffects(
+    def _context_of(
+        self, call: Call, step: Step, loaded: Loaded, pulse: Pulse | None
+    ) -> ActionContext:
+        facts = loaded.facts
+        effects = StepEffects(
             self._desk,
             loaded.facts.ulid,
             loaded.id,
             step.id,
             step.node,
             step.visit,
-            action.is_async,
-            timeout,
+            call.action.is_async,
+            call.timeout,
+        )
+        return make_context(
+            InstanceInfo(facts.ulid, str(facts.instance.get("key")), facts.trigger),
+            StepInfo(
+                step.id,
+                step.node,
+                step.visit,
+                step.attempt,
+                f"wf:{facts.ulid}:{step.node}:{step.visit}",
+            ),
+            loaded.actor,
+            facts.subject,
+            call.cancelled,
+            pulse,
+            effects,
         )
 
     async def results(self, patience: float | None = None) -> list[Finished]:

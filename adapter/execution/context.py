@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 
 from adapter.errors import InvalidInput
+from adapter.execution.cancellation import Cancellation
 from adapter.graph.canonical import canonical
 
 if TYPE_CHECKING:
@@ -94,8 +94,9 @@ class ActionContext:
 
     Attributes:
         logger: Logs with the instance's ulid, node and attempt attached.
-        cancelled: Set when the result is not wanted any more; a plain handler that takes long
-            looks at it, an async one is cancelled.
+        cancelled: Set when the result is not wanted any more. A plain handler that takes long
+            looks at it (``is_set()``, or ``wait(seconds)`` instead of a sleep); an async one is
+            cancelled.
     """
 
     instance: InstanceInfo
@@ -103,7 +104,7 @@ class ActionContext:
     actor: Actor
     subject: Reference | None
     logger: logging.LoggerAdapter[logging.Logger]
-    cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
+    cancelled: Cancellation = field(default_factory=Cancellation, repr=False)
     _pulse: Pulse | None = field(default=None, repr=False)
     _effects: StepEffects | None = field(default=None, repr=False)
     _connection: Any = field(default=None, repr=False)
@@ -209,6 +210,7 @@ def make_context(
     step: StepInfo,
     actor: Mapping[str, Any],
     subject: Mapping[str, Any] | None,
+    cancelled: Cancellation,
     pulse: Pulse | None = None,
     effects: StepEffects | None = None,
 ) -> ActionContext:
@@ -222,6 +224,7 @@ def make_context(
         Actor(mode, _reference(named)),
         _reference(subject),
         logging.LoggerAdapter(_LOGGER, extra),
+        cancelled,
         _pulse=pulse,
         _effects=effects,
     )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from adapter.interpreter.events import Arrived, Event
     from adapter.interpreter.needs import Needs
     from adapter.records.connection import Appending, Connection
+    from adapter.records.keys import Draw
     from adapter.records.load import Loaded
     from adapter.settings import Settings
 
@@ -87,6 +88,7 @@ class Instance:
         self.graph: Graph
         self.bounds: Bounds
         self._clock: tuple[datetime, float]
+        self._draws: tuple[Draw, Draw, Draw] | None = None
 
     @property
     def state(self) -> State:
@@ -118,6 +120,9 @@ class Instance:
             raise Superseded
         if loaded.since != self.state.seq:
             self.folded = Folded(State(seq=loaded.since))
+        if loaded.entries:
+            # Ids of others are among them, which later ones have to exceed.
+            self._draws = None
         for seq, entry in enumerate(loaded.entries, start=loaded.since + 1):
             if entry.kind == kinds.SNAPSHOT:
                 self.folded.snapshot_seq = seq
@@ -246,12 +251,17 @@ class Instance:
         self, connection: Connection, count: int, newest: Key | None = None, *, begin: bool
     ) -> Env:
         """What the decider may know, with at least ``count`` ids to draw from."""
-        newest = self.state.newest_id if newest is None else newest
-        step_id = await self.deps.step_keys.reserve(connection, count, after=newest)
-        wait_id = await self.deps.wait_keys.reserve(connection, count)
-        # Few decisions start instances: those that do ask for more ids.
-        children = 0 if count == KEYS_AHEAD else count
-        child_id = await self.deps.child_keys.reserve(connection, children)
+        draws = self._draws
+        if draws is None or count > KEYS_AHEAD:
+            newest = self.state.newest_id if newest is None else newest
+            deps = self.deps
+            draws = self._draws = (
+                await deps.step_keys.reserve(connection, count, after=newest),
+                await deps.wait_keys.reserve(connection, count),
+                # Few decisions start instances: those that do ask for more ids.
+                await deps.child_keys.reserve(connection, 0 if count == KEYS_AHEAD else count),
+            )
+        step_id, wait_id, child_id = draws
         return Env(
             facts=self.loaded.facts,
             now=self.now(),

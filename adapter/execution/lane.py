@@ -212,7 +212,7 @@ class Lane:
             # Somebody held the loop up: that time was not this handler's.
             self._arm(call, task, left)
             return
-        call.context.cancelled.set()
+        call.cancelled.set()
         call.expire()
         if task is not None:
             task.cancel()
@@ -231,7 +231,7 @@ class Lane:
         try:
             if call.ended:
                 return
-            if call.context.cancelled.is_set():
+            if call.cancelled.is_set():
                 call.fail(CANCELLED)
                 return
             if not call.action.transactional:

@@ -117,7 +117,7 @@ class HandlerRunner:
 
     def ask(self, call: Call) -> None:
         """Asks a handler to stop, as ``cancel`` does, but still reports how it ended."""
-        call.context.cancelled.set()
+        call.cancelled.set()
         if call.stop is not None:
             with suppress(RuntimeError):
                 call.stop()
@@ -140,7 +140,7 @@ class HandlerRunner:
     # Threads of plain handlers, and of async ones that have held a loop up
 
     def _run_plain(self, call: Call) -> None:
-        if call.context.cancelled.is_set():
+        if call.cancelled.is_set():
             call.fail(CANCELLED)
             return
         try:
@@ -180,7 +180,7 @@ class HandlerRunner:
         if call.due > now:
             call.timer = self._watch.call_at(min(call.due, now + 1), partial(self._overdue, call))
             return
-        call.context.cancelled.set()
+        call.cancelled.set()
         call.expire()
         self._threads.overran(call)
 
@@ -210,12 +210,12 @@ class HandlerRunner:
         lane.account()
         culprit = lane.culprit
         if culprit is not None and time.monotonic() > culprit.due:
-            culprit.context.cancelled.set()
+            culprit.cancelled.set()
             culprit.expire(", nor report it: it holds up its event loop")
         whose = f"action {culprit.action.name!r}" if culprit else "something"
         for call in list(lane.running.values()):
             if call is not culprit and call.given_back > MAX_GIVEN_BACK:
-                call.context.cancelled.set()
+                call.cancelled.set()
                 call.expire(f": {whose} holds up its event loop for good")
 
     def _replace(self, lane: Lane, culprit: Call | None, place: str) -> None:
@@ -234,7 +234,7 @@ class HandlerRunner:
                 culprit.action.name,
                 place,
                 culprit.node,
-                culprit.context.instance.ulid,
+                culprit.ulid,
             )
         if lane is not self._lane:
             return

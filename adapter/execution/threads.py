@@ -69,7 +69,7 @@ class Threads:
             call.action.name,
             call.timeout,
             call.node,
-            call.context.instance.ulid,
+            call.ulid,
             held,
             self._size + self._spare,
         )

@@ -15,7 +15,7 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -266,7 +266,7 @@ class Transactions:
             if call.ended:
                 return
             call.began = time.monotonic()
-            context = replace(call.context, _connection=connection)
+            context = call.context_with(connection)
             value = call.action.function(**call.arguments(context))
             finished = call.finished(value)
             _check(transaction)
@@ -291,7 +291,7 @@ class Transactions:
                 return
             timer = arm(call)
             try:
-                context = replace(call.context, _connection=connection)
+                context = call.context_with(connection)
                 value = await call.action.function(**call.arguments(context))
                 finished = call.finished(value)
             finally:

@@ -302,13 +302,16 @@ class _Turn:
             Whether something was found.
         """
         instance, deps = self.instance, self.deps
+        if not self.state.waits:
+            instance.folded.heard.clear()
+            return False
         endings = Endings(deps.awaited, instance.folded, instance.loaded.owner_scope)
         ended = await endings.fresh(self.held.connection)
         return await self._looking().fresh(self.held.connection) or ended
 
     async def _look_further(self) -> bool:
         """Looks beyond the events that open waits have turned down."""
-        return await self._looking().further(self.held.connection)
+        return bool(self.state.waits) and await self._looking().further(self.held.connection)
 
     def _looking(self) -> Looking:
         instance = self.instance
