@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkflowRunner
 from ulid import ULID
 
+from adapter.engine.connecting import connect
 from adapter.engine.temporal import TemporalEngine
 from adapter.execution.deps import turn_deps
 from adapter.execution.registry import Registry, default_registry
@@ -23,10 +24,10 @@ from adapter.records.pooling import make_pool, needed
 from adapter.services.matching import match_events
 from temporal_workflows.activities import StepActivities, TurnActivities
 from temporal_workflows.attributes import register_attributes
-from temporal_workflows.connecting import connect
 from temporal_workflows.contracts import queue_name
 from temporal_workflows.driver import InstanceDriver
 from temporal_workflows.heartbeat import Heartbeat
+from temporal_workflows.offers import StepOffers
 from temporal_workflows.relay import Relay
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ async def running_worker(
             await beat.once()
         running.push_async_callback(beat.leave)
         turns = TurnActivities(deps, stopping, relay.ended, queues=True)
-        steps = StepActivities(deps, stopping)
+        deps.offer = StepOffers(client, settings.task_queue).offer
+        steps = StepActivities(deps, stopping, engine.poke)
         workers = [_own_worker(client, settings, turns, steps, workflow_runner)]
         workers += [
             _queue_worker(client, settings, steps, queue) for queue in _queues(settings, registry)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from typing import Final
 
 WORKFLOW_TYPE = "almanac.instance"
 LOOK_SIGNAL = "look"
@@ -17,3 +19,12 @@ TASK_TIMEOUT = timedelta(seconds=3)
 def workflow_id(ulid: str) -> str:
     """The id of an instance's execution."""
     return f"wf:{ulid}"
+
+
+def ulid_of(workflow_id: str) -> str | None:
+    """The instance of an execution; None when it is not an instance's."""
+    found = _OURS.fullmatch(workflow_id)
+    return None if found is None else found[1]
+
+
+_OURS: Final = re.compile(r"wf:([0-7][0-9A-HJKMNP-TV-Z]{25})")

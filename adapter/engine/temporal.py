@@ -25,7 +25,7 @@ from adapter.engine.names import (
     WORKFLOW_TYPE,
     workflow_id,
 )
-from adapter.engine.unreachable import reason_of
+from adapter.engine.unreachable import NO_ANSWER, reason_of
 from adapter.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -40,9 +40,6 @@ UNLABELLED: Final = 60.0
 
 _DEFINITION = SearchAttributeKey.for_keyword(DEFINITION_ATTRIBUTE)
 _OWNER = SearchAttributeKey.for_keyword(OWNER_ATTRIBUTE)
-
-_NO_ANSWER = (RPCError, OSError, RuntimeError)
-"""What the client raises without an answer; RuntimeError where a lazy one cannot connect."""
 
 
 class TemporalEngine:
@@ -107,7 +104,7 @@ class TemporalEngine:
                 await self._ask(ulid, **how)
             else:
                 await self._start_labelled(ulid, labels, **how)
-        except _NO_ANSWER as error:
+        except NO_ANSWER as error:
             raise Unavailable(
                 f"Temporal did not take {workflow_id(ulid)}: {reason_of(error)}"
             ) from error

@@ -7,6 +7,9 @@ from typing import Final
 
 from temporalio.service import RPCError
 
+NO_ANSWER: Final = (RPCError, OSError, RuntimeError)
+"""What the client raises without an answer; RuntimeError where a lazy one cannot connect."""
+
 _REASONS: Final = (
     (r"refused", "the connection was refused; nothing listens there"),
     (r"dns error|lookup address|name or service", "the name of the host is not known"),

@@ -36,14 +36,18 @@ def output_of(names: TableNames, instance: str) -> str:
     )
 
 
-def unheard(names: TableNames) -> str:
+def unheard(names: TableNames, seconds: int = 10) -> str:
     """SQL for the ids of instances that wait for one that has ended, and have not noted it.
 
     Who ends tells the waits that it can see, and who opens a wait looks once it is committed. An
     end that begins before the wait is committed and is committed after the look passes both by;
-    this finds it. Both times are left ten seconds to be noted in the usual way.
+    this finds it.
+
+    Args:
+        names: The tables.
+        seconds: What both are left to be noted in the usual way.
     """
-    settled = "clock_timestamp() - interval '10 seconds'"
+    settled = f"clock_timestamp() - interval '{seconds} seconds'"
     ended = f"""
     SELECT n.ulid FROM jsonb_array_elements_text(w.match -> 'instances') AS n(ulid)
     LEFT JOIN LATERAL (SELECT status, ended_at FROM {names.instances}

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from adapter.client.almanac import Almanac
 from adapter.client.endings import Endings
+from adapter.engine.connecting import connect
 from adapter.execution.registry import Registry
 from adapter.settings import Settings
 from benchmarks import footprint
 from benchmarks.contenders.contract import Contender, Servers, drive
 from benchmarks.errors import WrongResult
 from benchmarks.loads import WARM_UP
-from temporal_workflows.connecting import connect
 from temporal_workflows.worker import running_worker
 
 if TYPE_CHECKING:

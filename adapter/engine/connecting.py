@@ -19,8 +19,12 @@ CONNECT_TIMEOUT = 10.0
 """Seconds until Temporal counts as unreachable."""
 
 
-async def connect(settings: Settings) -> Client:
+async def connect(settings: Settings, seconds: float = CONNECT_TIMEOUT) -> Client:
     """Connects to Temporal and sees that the namespace is there.
+
+    Args:
+        settings: Name the server and the namespace.
+        seconds: After which it counts as unreachable.
 
     Raises:
         Misconfigured: No address is set, or the server has no such namespace.
@@ -30,7 +34,7 @@ async def connect(settings: Settings) -> Client:
     if address is None:
         raise Misconfigured("no Temporal server is named; set ALMANAC_TEMPORAL_ADDRESS")
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT):
+        async with asyncio.timeout(seconds):
             client = await Client.connect(address, namespace=namespace)
             request = DescribeNamespaceRequest(namespace=namespace)
             await client.workflow_service.describe_namespace(request)
