@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from adapter.errors import NotFound
+from adapter.errors import NotFound, Unavailable
 from adapter.execution.queued import StepDelayed, run_step
 from adapter.execution.turn import take_turn
 from adapter.records.load import NewerJournal
@@ -24,10 +25,10 @@ from temporal_workflows.contracts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from adapter.execution.deps import TurnDeps
-    from adapter.execution.turn import TurnResult
+    from adapter.execution.turned import TurnResult
 
 ELSEWHERE = 5.0
 """Seconds after which a step is offered again that this worker cannot read."""
@@ -94,11 +95,15 @@ class StepActivities:
     Args:
         deps: What the process's turns and steps share.
         stopping: Set when the worker shuts down; steps are then handed back.
+        poke: Called with the ulid when a step has ended that no driver waits for.
     """
 
-    def __init__(self, deps: TurnDeps, stopping: asyncio.Event) -> None:
+    def __init__(
+        self, deps: TurnDeps, stopping: asyncio.Event, poke: Callable[[str], Awaitable[None]]
+    ) -> None:
         self._deps = deps
         self._stopping = stopping
+        self._poke = poke
 
     @activity.defn(name=STEP_ACTIVITY)
     async def step(self, ulid: str, step: str) -> None:
@@ -108,6 +113,8 @@ class StepActivities:
         of it. The record is asked, and ends the step if it is not wanted any more.
         """
         doubt = asyncio.Event()
+        # Offered by a turn: the driver does not know it, and cannot cancel it.
+        alone = not activity.info().in_workflow
         running = asyncio.create_task(
             run_step(
                 self._deps,
@@ -116,6 +123,7 @@ class StepActivities:
                 beat=activity.heartbeat,
                 doubt=doubt,
                 stopping=self._stopping,
+                alone=alone,
             )
         )
         try:
@@ -127,6 +135,10 @@ class StepActivities:
         except NotFound as error:
             # Pruned, and then the driver ends; or another deployment polls this task queue.
             raise _again(error.message, NOT_FOUND, ELSEWHERE) from error
+        if alone:
+            # A poke that is lost is made up for: the driver has an activity for the step, too.
+            with suppress(Unavailable):
+                await self._poke(ulid)
 
 
 async def _outlive(running: asyncio.Task[None], doubt: asyncio.Event) -> None:

@@ -29,7 +29,7 @@ class QueuedStep:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """What the driver learns from a turn; see ``adapter.execution.turn.TurnResult``.
+    """What the driver learns from a turn; see ``adapter.execution.turned.TurnResult``.
 
     Attributes:
         leaving: The worker stops: another one is to take the next turn.

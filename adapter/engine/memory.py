@@ -22,7 +22,7 @@ LOGGER = logging.getLogger("almanac.engine")
 
 
 class Turned(Protocol):
-    """What the engine has to know of a turn; see ``adapter.execution.turn.TurnResult``."""
+    """What the engine has to know of a turn; see ``adapter.execution.turned.TurnResult``."""
 
     @property
     def ended(self) -> bool: ...  # noqa: D102

@@ -21,7 +21,7 @@ from adapter.records.progress import Progress
 from adapter.records.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from adapter.execution.registry import Action, Registry
     from adapter.execution.runner import HandlerRunner
@@ -43,6 +43,8 @@ class TurnDeps:
         step_runner: Where handlers of queued steps run: apart from those of turns, which are short.
         suspects: Held by the queued step that this process runs of those that have killed workers.
         nudge: Called when rows were written that a relay should see at once.
+        offer: Called with the ulid, a queued step and its queue, when it becomes due in the midst
+            of a turn: has it run at once, if that is possible, and says whether it is.
     """
 
     settings: Settings
@@ -69,6 +71,7 @@ class TurnDeps:
     step_runner: HandlerRunner
     suspects: threading.Lock = field(default_factory=threading.Lock)
     nudge: Callable[[], None] = lambda: None
+    offer: Callable[[str, str, str], Awaitable[bool]] | None = None
 
 
 def turn_deps(

@@ -23,6 +23,10 @@ TICK = 1.0
 """Seconds between two looks at what the handler has told."""
 
 
+ALONE = 1.0
+"""Seconds between two renewals of a step whose cancellation would be heard of in no other way."""
+
+
 class Keeper:
     """Renews the lease of one step run under one token.
 
@@ -36,6 +40,7 @@ class Keeper:
         lease: Seconds.
         pulse: What the handler tells.
         doubt: Set by whoever has heard that the step may be gone.
+        alone: Whether nobody would say so, and the record is to be asked all the time.
     """
 
     def __init__(
@@ -46,6 +51,8 @@ class Keeper:
         lease: float,
         pulse: Pulse,
         doubt: asyncio.Event,
+        *,
+        alone: bool = False,
     ) -> None:
         self._deps = deps
         self._step = step
@@ -53,7 +60,8 @@ class Keeper:
         self._lease = lease
         self._pulse = pulse
         self._doubt = doubt
-        self._renew_at = time.monotonic() + lease / 3
+        self._pause_between = min(lease / 3, ALONE) if alone else lease / 3
+        self._renew_at = time.monotonic() + self._pause_between
         self.lost = False
 
     @asynccontextmanager
@@ -88,7 +96,7 @@ class Keeper:
             if due:
                 ours = await deps.leases.renew(connection, self._step, self._token, self._lease)
                 self.lost = not ours
-                self._renew_at = time.monotonic() + self._lease / 3
+                self._renew_at = time.monotonic() + self._pause_between
             told, self._pulse.progress = self._pulse.progress, None
             if told is not None:
                 await deps.progress.tell(connection, self._step, self._token, told)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from adapter.execution.attending import SOON, Attendance, StepDelayed, heartbeat_of
 from adapter.execution.cache import Folded
 from adapter.execution.calls import Calls
 from adapter.execution.context import Pulse
@@ -21,9 +21,8 @@ from adapter.execution.instance import Instance, Superseded
 from adapter.execution.keeping import Keeper
 from adapter.execution.settling import settle
 from adapter.execution.transactions import Offered
-from adapter.graph.durations import parse_duration
 from adapter.interpreter import entries as kinds
-from adapter.interpreter.events import Claimed, Failure, Finished, HandedBack, TakeOver
+from adapter.interpreter.events import Claimed, Finished, TakeOver
 from adapter.interpreter.lanes import LOSSES
 from adapter.records.pooling import NO_DATABASE
 from adapter.records.writers import step_token
@@ -31,10 +30,8 @@ from adapter.settings import MIN_LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
 
     from adapter.execution.deps import TurnDeps
-    from adapter.execution.registry import Action
     from adapter.graph.compiled import CompiledNode
     from adapter.interpreter.entries import Entry
     from adapter.interpreter.events import Event
@@ -43,29 +40,12 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("almanac.queued")
 
-LOOK = 0.25
-"""Seconds between two looks at whether the step is still wanted."""
-
 ELSEWHERE = 1.0
 """Seconds after which a step that this worker cannot take is offered again."""
-
-SOON = 0.05
 
 ASIDE = 5.0
 """Seconds after which it is asked again whether a step that another process runs has ended: a run
 of the driver that has not begun it hears of its end in no other way."""
-
-
-class StepDelayed(Exception):
-    """The step cannot be run here or now: offer it again.
-
-    Attributes:
-        seconds: When.
-    """
-
-    def __init__(self, message: str, seconds: float) -> None:
-        super().__init__(message)
-        self.seconds = seconds
 
 
 async def run_step(
@@ -76,6 +56,7 @@ async def run_step(
     beat: Callable[[], None] = lambda: None,
     doubt: asyncio.Event | None = None,
     stopping: asyncio.Event | None = None,
+    alone: bool = False,
 ) -> None:
     """Runs one queued step to its end, if it is there to be run.
 
@@ -90,6 +71,7 @@ async def run_step(
         doubt: Set when somebody has heard that the step is not wanted any more. The record is
             asked then; what others believe ends nothing.
         stopping: Set when the worker stops.
+        alone: Whether nobody will set ``doubt``.
 
     Raises:
         StepDelayed: Another process runs it, or this one cannot.
@@ -98,7 +80,7 @@ async def run_step(
         asyncpg.PostgresError, OSError, TimeoutError: The database cannot be reached.
     """
     queued = _QueuedStep(
-        deps, ulid, step, beat, doubt or asyncio.Event(), stopping or asyncio.Event()
+        deps, ulid, step, beat, doubt or asyncio.Event(), stopping or asyncio.Event(), alone
     )
     try:
         await queued.run()
@@ -115,8 +97,10 @@ class _QueuedStep:
         beat: Callable[[], None],
         doubt: asyncio.Event,
         stopping: asyncio.Event,
+        alone: bool,
     ) -> None:
         self.deps = deps
+        self.alone = alone
         self.key: Key = int(step) if deps.settings.primary_key_type == "bigint" else step
         self.beat = beat
         self.doubt = doubt
@@ -140,17 +124,33 @@ class _QueuedStep:
         node = self.instance.graph.nodes[step.node]
         pulse = Pulse()
         lease = self._lease(node)
-        keeper = Keeper(self.deps, self.key, self.token, lease, pulse, self.doubt)
+        keeper = Keeper(self.deps, self.key, self.token, lease, pulse, self.doubt, alone=self.alone)
         calls = Calls(self.deps, self.token, self.deps.step_runner)
         calls.begin(step, node, begun.row["call"], self.instance.loaded, pulse)
         try:
             async with keeper.keeping():
-                watch = _Watch(self, node, calls, keeper, pulse, lease)
-                event = await watch.end()
+                event = await self._attendance(node, calls, keeper, pulse, lease).end()
                 if event is not None:
                     await self._record(keeper, event)
         finally:
             calls.close()
+
+    def _attendance(
+        self, node: CompiledNode, calls: Calls, keeper: Keeper, pulse: Pulse, lease: float
+    ) -> Attendance:
+        return Attendance(
+            self.key,
+            self.token,
+            node,
+            calls,
+            keeper,
+            pulse,
+            action=self.deps.registry.actions[_action_of(node)],
+            lease=lease,
+            worker=self.deps.settings.worker,
+            beat=self.beat,
+            stopping=self.stopping,
+        )
 
     async def _append(self, attempt: Callable[[Connection], Any]) -> Any:
         """Loads, decides and appends, alone once another writer has come in between."""
@@ -265,81 +265,6 @@ class _QueuedStep:
         return max(lease, MIN_LEASE).total_seconds()
 
 
-class _Watch:
-    """Waits for the end of a handler, and for what ends the waiting."""
-
-    def __init__(
-        self,
-        queued: _QueuedStep,
-        node: CompiledNode,
-        calls: Calls,
-        keeper: Keeper,
-        pulse: Pulse,
-        lease: float,
-    ) -> None:
-        self.queued = queued
-        self.node = node
-        self.calls = calls
-        self.keeper = keeper
-        self.pulse = pulse
-        self.action = queued.deps.registry.actions[_action_of(node)]
-        self.patience = None if heartbeat_of(node, self.action) is None else lease
-        self.since: float | None = None
-        self.asked = False
-
-    async def end(self) -> Event | None:
-        """How the step ends; None when it is not this process's any more.
-
-        Raises:
-            StepDelayed: The worker stops, and the handler does not: its lease will end.
-        """
-        queued = self.queued
-        while True:
-            ended = await self.calls.results(LOOK)
-            if ended:
-                return self._said(ended[0])
-            queued.beat()
-            if self.keeper.lost:
-                return None
-            silent = self._silence()
-            if silent is not None:
-                return silent
-            if queued.stopping.is_set():
-                self._stop()
-
-    def _said(self, finished: Finished) -> Event:
-        """What a handler says counts, unless it may have stopped half-way because it was asked."""
-        deaf = not self.action.is_async and not self.action.takes_context
-        if self.asked and not deaf:
-            return HandedBack(finished.step, finished.token)
-        return finished
-
-    def _silence(self) -> Finished | None:
-        beat = self.pulse.beat
-        if self.patience is None or beat is None or time.monotonic() - beat <= self.patience:
-            return None
-        message = f"node {self.node.id!r} gave no sign of life for {self.patience:g} s"
-        failure = Failure("step_timed_out", message)
-        return Finished(self.queued.key, self.queued.token, failure=failure)
-
-    def _stop(self) -> None:
-        now, settings = time.monotonic(), self.queued.deps.settings.worker
-        self.since = now if self.since is None else self.since
-        if not self.asked and now - self.since >= settings.grace.total_seconds():
-            self.asked = True
-            self.calls.ask()
-        if now - self.since >= settings.shutdown.total_seconds():
-            key = self.queued.key
-            LOGGER.warning("the handler of step %s does not stop; its lease will end", key)
-            raise StepDelayed(f"the worker stopped before the handler of step {key}", SOON)
-
-
-def heartbeat_of(node: CompiledNode, action: Action) -> timedelta | None:
-    """How often a step says that it is alive: as its node asks, else as its action does."""
-    config: Any = node.config
-    return action.heartbeat if config.heartbeat is None else parse_duration(config.heartbeat)
-
-
 def _action_of(node: CompiledNode) -> str:
     config: Any = node.config
     return str(config.action)
@@ -353,3 +278,6 @@ def _known(deps: TurnDeps, ulid: str) -> Folded:
     return Folded(
         folded.state, folded.writer, dict(folded.outputs), snapshot_seq=folded.snapshot_seq
     )
+
+
+__all__ = ["StepDelayed", "run_step"]

@@ -9,7 +9,6 @@ passes through the append, which takes only what was decided on the latest entry
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adapter.execution.calls import Calls
@@ -20,6 +19,7 @@ from adapter.execution.instance import Instance, Superseded
 from adapter.execution.looking import Looking
 from adapter.execution.settling import settle
 from adapter.execution.transactions import Offered
+from adapter.execution.turned import Queued, TurnResult
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.events import Arrived, Event, TakeOver, Tick
 
@@ -40,45 +40,6 @@ LOOK_AGAIN = 0.5
 MIN_DELAY = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Queued:
-    """A step that an activity is to run.
-
-    Attributes:
-        step: The step run.
-        queue: Its task queue, "" for the default one.
-    """
-
-    step: str
-    queue: str
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult:
-    """What a driver has to know after a turn.
-
-    Attributes:
-        status: The instance's status.
-        node: The main line's node.
-        ended: Nothing is left to do, ever.
-        more: Something is left to do now: take another turn at once.
-        delay: Seconds to the next thing that falls due; None when only an event can go on.
-        progressed: Whether the turn wrote anything.
-        stuck: Work is due that this turn could not do; another one at once would not help.
-        queued: All steps that activities are to run, or are running; while paused only these.
-            None when another turn came in between, which knows better.
-    """
-
-    status: str
-    node: str | None
-    ended: bool
-    more: bool
-    delay: float | None
-    progressed: bool
-    stuck: bool = False
-    queued: tuple[Queued, ...] | None = ()
-
-
 async def take_turn(
     deps: TurnDeps,
     ulid: str,
@@ -95,7 +56,8 @@ async def take_turn(
         stopping: When set, no further step is begun and the turn returns at the next boundary.
         activities: Whether the caller sees to it that queued steps are run; else all are inline.
         known: Queued steps that it sees to already. Others have to reach it soon: while there are
-            any, the turn begins no handler that it would have to wait for.
+            any that could not be offered otherwise, the turn begins no handler that it would have
+            to wait for.
 
     Raises:
         NotFound: No such instance.
@@ -125,7 +87,8 @@ class _Turn:
         self.deps = deps
         self.held = held
         self.stopping = stopping
-        self.known = known
+        self.known = set(known)
+        self.offered: set[str] = set()
         self.began = time.monotonic()
         writer = deps.new_token()
         self.instance = Instance(deps, ulid, writer, deps.cache.take(ulid), activities=activities)
@@ -180,6 +143,7 @@ class _Turn:
         events: list[Event] = [*await self.calls.results(SOON)]
         while not events and self.calls:
             await self.held.release()
+            await self._offer()
             events += await self.calls.results(self._patience())
             await self.held.acquire()
             if not events:
@@ -265,6 +229,18 @@ class _Turn:
         return self.instance.activities and any(
             queued.step not in self.known for queued in self._to_queue()
         )
+
+    async def _offer(self) -> None:
+        """Has steps run at once for which activities are needed, while handlers keep the turn."""
+        offer = self.deps.offer
+        if offer is None or not self._has_news():
+            return
+        for queued in self._to_queue():
+            if queued.step in self.known or queued.step in self.offered:
+                continue
+            self.offered.add(queued.step)
+            if await offer(self.instance.ulid, queued.step, queued.queue):
+                self.known.add(queued.step)
 
     def _to_queue(self) -> list[Queued]:
         """The steps that activities run, or may run now."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from adapter.execution.turn import TurnResult
+    from adapter.execution.turned import TurnResult
     from adapter.testing.process import Process
 
 TASK_TIMEOUT = 3.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adapter.execution.deps import TurnDeps
-    from adapter.execution.turn import TurnResult
+    from adapter.execution.turned import TurnResult
 
 STEP_BY_STEP = timedelta(0)
 

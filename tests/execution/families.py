@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from adapter.client.almanac import Almanac
     from adapter.execution.deps import TurnDeps
-    from adapter.execution.turn import TurnResult
+    from adapter.execution.turned import TurnResult
     from tests.execution.runtime import Runtime
 
 

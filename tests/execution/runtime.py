@@ -14,7 +14,7 @@ from ulid import ULID
 from adapter.execution.deps import TurnDeps, turn_deps
 from adapter.execution.registry import Registry
 from adapter.execution.runner import HandlerRunner
-from adapter.execution.turn import TurnResult, take_turn
+from adapter.execution.turn import take_turn
 from adapter.graph.canonical import canonical, checksum
 from adapter.records.digests import digests_of
 from adapter.records.pooling import make_pool
@@ -22,6 +22,8 @@ from adapter.settings import Limits, Settings, StepsInput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+
+    from adapter.execution.turned import TurnResult
 
 
 def graph(*nodes: Mapping[str, Any], edges: list[Any], key: str = "test") -> dict[str, Any]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from adapter.execution.queued import StepDelayed, run_step
-from adapter.execution.turn import TurnResult, take_turn
+from adapter.execution.turn import take_turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adapter.execution.deps import TurnDeps
+    from adapter.execution.turned import TurnResult
 
 SHORTEST = 0.02
 

@@ -99,6 +99,82 @@ async def test_a13_a_queued_branch_begins_beside_an_inline_one(system: System) -
     assert began["queued"] - began["inline"] < 0.2
 
 
+async def test_a13_a_queued_step_that_follows_an_inline_one_does_not_wait_for_other_branches(
+    system: System,
+) -> None:
+    at: dict[str, float] = {}
+
+    @system.almanac.registry.action("queued", timeout=30)
+    def queued() -> None:
+        at["queued"] = time.monotonic()
+
+    @system.almanac.registry.action("brief")
+    async def brief() -> None:
+        await asyncio.sleep(0.1)
+        at["brief"] = time.monotonic()
+
+    @system.almanac.registry.action("after")
+    async def after() -> None:
+        at["after"] = time.monotonic()
+
+    @system.almanac.registry.action("tardy")
+    async def tardy() -> None:
+        await asyncio.sleep(1.8)
+        at["tardy"] = time.monotonic()
+
+    both = {"id": "both", "type": "parallel", "config": {"branches": {"one": "b", "two": "t"}}}
+    document = graph(
+        both,
+        action("b", "brief"),
+        action("q", "queued"),
+        action("a", "after"),
+        action("t", "tardy"),
+        edges=[("trigger", "both"), ("b", "q"), ("q", "a")],
+    )
+    async with system.worker():
+        view = await system.ended(await started(system, document))
+    assert view.status == "completed"
+    assert [attempts(view, node) for node in "bqat"] == [["succeeded"]] * 4
+    # The other handler alone would keep it 1.7 s.
+    assert at["queued"] - at["brief"] < 1
+    assert at["queued"] < at["tardy"]
+
+
+async def test_a13_a_cancellation_reaches_a_queued_step_that_left_in_the_midst_of_a_turn(
+    system: System,
+) -> None:
+    began, stopped = threading.Event(), threading.Event()
+
+    @system.almanac.registry.action("queued", timeout=60)
+    def queued(ctx: ActionContext) -> None:
+        began.set()
+        if ctx.cancelled.wait(50):
+            stopped.set()
+
+    @system.almanac.registry.action("brief")
+    async def brief() -> None:
+        await asyncio.sleep(0.1)
+
+    @system.almanac.registry.action("tardy")
+    async def tardy() -> None:
+        await asyncio.sleep(1.8)
+
+    both = {"id": "both", "type": "parallel", "config": {"branches": {"one": "b", "two": "t"}}}
+    document = graph(
+        both,
+        action("b", "brief"),
+        action("q", "queued"),
+        action("t", "tardy"),
+        edges=[("trigger", "both"), ("b", "q")],
+    )
+    async with system.worker():
+        ulid = await started(system, document)
+        assert await asyncio.to_thread(began.wait, SOON)
+        await system.call(system.almanac.cancel, ulid)
+        assert (await system.ended(ulid)).status == "cancelled"
+        assert await asyncio.to_thread(stopped.wait, SOON)
+
+
 async def test_a_queue_that_an_action_names_is_polled_by_the_workers_that_have_it(
     system: System,
 ) -> None:
