@@ -137,12 +137,9 @@ class _Effect:
         parts = (attempt.ulid, attempt.node, str(attempt.visit), key)
         text = "".join(f"{len(part)}:{part}" for part in parts)
         self.digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        self.claim = {
-            "claim": self.desk.writer,
-            "step": str(attempt.step),
-            "node": attempt.node,
-            "visit": attempt.visit,
-        }
+        # Kept beside the value, too: the digest does not tell whose effect it is.
+        self.place = {"step": str(attempt.step), "node": attempt.node, "visit": attempt.visit}
+        self.claim = {"claim": self.desk.writer, **self.place}
         self.until = time.monotonic() + attempt.seconds
 
     def run(self) -> Any:
@@ -244,7 +241,7 @@ class _Effect:
             raise Unkept(error) from error
 
     async def _keep(self, value: Any) -> None:
-        await self.desk.replace(self.digest, self.claim, {"value": value})
+        await self.desk.replace(self.digest, self.claim, {"value": value, **self.place})
 
     async def _gave_up(self, error: StepError) -> None:
         """A failure that the effect tells itself says that it has not happened."""

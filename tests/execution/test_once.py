@@ -82,9 +82,10 @@ async def test_a_second_call_gets_what_the_first_one_gave(
     ulid = await runtime.ran(ONE)
     assert (await runtime.step(ulid, "one"))["output"] == [value] * 3
     (claim,) = await claims(runtime, ulid)
+    kept = {"value": value, "step": str((await runtime.step(ulid, "one"))["id"])}
     assert (claim["key"], claim["result"], claim["expires_at"]) == (
         calls[0],
-        {"value": value},
+        {**kept, "node": "one", "visit": 1},
         None,
     )
     assert len(calls) == 1
@@ -246,7 +247,7 @@ async def test_a8_a_process_that_stands_still_in_an_effect_loses_its_claim_with_
     assert gate.calls == count
     if if_uncertain == "run":
         (claim,) = await claims(runtime, ulid)
-        assert claim["result"] == {"value": 2}
+        assert claim["result"]["value"] == 2
 
 
 async def test_two_calls_with_one_key_in_one_attempt_are_one_effect(runtime: Runtime) -> None:
