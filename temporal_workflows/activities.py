@@ -113,7 +113,7 @@ class StepActivities:
         of it. The record is asked, and ends the step if it is not wanted any more.
         """
         doubt = asyncio.Event()
-        # Offered by a turn: the driver does not know it, and cannot cancel it.
+        # Handed out by a turn: the driver does not know it, and cannot cancel it.
         alone = not activity.info().in_workflow
         running = asyncio.create_task(
             run_step(

@@ -26,8 +26,8 @@ from temporal_workflows.activities import StepActivities, TurnActivities
 from temporal_workflows.attributes import register_attributes
 from temporal_workflows.contracts import queue_name
 from temporal_workflows.driver import InstanceDriver
+from temporal_workflows.handing_out import HandingOut
 from temporal_workflows.heartbeat import Heartbeat
-from temporal_workflows.offers import StepOffers
 from temporal_workflows.relay import Relay
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ async def running_worker(
             await beat.once()
         running.push_async_callback(beat.leave)
         turns = TurnActivities(deps, stopping, relay.ended, queues=True)
-        deps.offer = StepOffers(client, settings.task_queue).offer
+        deps.hand_out = HandingOut(client, settings.task_queue).hand_out
         steps = StepActivities(deps, stopping, engine.poke)
         workers = [_own_worker(client, settings, turns, steps, workflow_runner)]
         workers += [

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from adapter.execution.attempt import GRACE, Call
 from adapter.execution.context import InstanceInfo, StepInfo, make_context
+from adapter.execution.offers import Offered
 from adapter.execution.once import Desk, StepEffects
-from adapter.execution.transactions import Offered
 from adapter.interpreter.events import Failure, Finished
 
 if TYPE_CHECKING:

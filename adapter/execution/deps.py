@@ -43,8 +43,8 @@ class TurnDeps:
         step_runner: Where handlers of queued steps run: apart from those of turns, which are short.
         suspects: Held by the queued step that this process runs of those that have killed workers.
         nudge: Called when rows were written that a relay should see at once.
-        offer: Called with the ulid, a queued step and its queue, when it becomes due in the midst
-            of a turn: has it run at once, if that is possible, and says whether it is.
+        hand_out: Called with the ulid, a queued step and its queue when that becomes due in the
+            midst of a turn: has it run at once, if that is possible, and says whether it is.
     """
 
     settings: Settings
@@ -71,7 +71,7 @@ class TurnDeps:
     step_runner: HandlerRunner
     suspects: threading.Lock = field(default_factory=threading.Lock)
     nudge: Callable[[], None] = lambda: None
-    offer: Callable[[str, str, str], Awaitable[bool]] | None = None
+    hand_out: Callable[[str, str, str], Awaitable[bool]] | None = None
 
 
 def turn_deps(

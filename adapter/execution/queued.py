@@ -19,8 +19,8 @@ from adapter.execution.calls import Calls
 from adapter.execution.context import Pulse
 from adapter.execution.instance import Instance, Superseded
 from adapter.execution.keeping import Keeper
+from adapter.execution.offers import Offered
 from adapter.execution.settling import settle
-from adapter.execution.transactions import Offered
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.events import Claimed, Finished, TakeOver
 from adapter.interpreter.lanes import LOSSES

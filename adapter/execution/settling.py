@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from adapter.execution.cache import Folded
 from adapter.execution.door import as_failure
 from adapter.execution.instance import Instance, Superseded
-from adapter.execution.transactions import Offer, Offered, TransactionFailed
+from adapter.execution.offers import Offer, Offered, TransactionFailed
 from adapter.interpreter.events import Finished
 
 if TYPE_CHECKING:

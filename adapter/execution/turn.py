@@ -17,8 +17,8 @@ from adapter.execution.endings import Endings
 from adapter.execution.held import Held
 from adapter.execution.instance import Instance, Superseded
 from adapter.execution.looking import Looking
+from adapter.execution.offers import Offered
 from adapter.execution.settling import settle
-from adapter.execution.transactions import Offered
 from adapter.execution.turned import Queued, TurnResult
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.events import Arrived, Event, TakeOver, Tick
@@ -56,7 +56,7 @@ async def take_turn(
         stopping: When set, no further step is begun and the turn returns at the next boundary.
         activities: Whether the caller sees to it that queued steps are run; else all are inline.
         known: Queued steps that it sees to already. Others have to reach it soon: while there are
-            any that could not be offered otherwise, the turn begins no handler that it would have
+            any that could not be handed out, the turn begins no handler that it would have
             to wait for.
 
     Raises:
@@ -88,7 +88,7 @@ class _Turn:
         self.held = held
         self.stopping = stopping
         self.known = set(known)
-        self.offered: set[str] = set()
+        self.handed_out: set[str] = set()
         self.began = time.monotonic()
         writer = deps.new_token()
         self.instance = Instance(deps, ulid, writer, deps.cache.take(ulid), activities=activities)
@@ -143,7 +143,7 @@ class _Turn:
         events: list[Event] = [*await self.calls.results(SOON)]
         while not events and self.calls:
             await self.held.release()
-            await self._offer()
+            await self._hand_out()
             events += await self.calls.results(self._patience())
             await self.held.acquire()
             if not events:
@@ -230,16 +230,16 @@ class _Turn:
             queued.step not in self.known for queued in self._to_queue()
         )
 
-    async def _offer(self) -> None:
+    async def _hand_out(self) -> None:
         """Has steps run at once for which activities are needed, while handlers keep the turn."""
-        offer = self.deps.offer
-        if offer is None or not self._has_news():
+        hand_out = self.deps.hand_out
+        if hand_out is None or not self._has_news():
             return
         for queued in self._to_queue():
-            if queued.step in self.known or queued.step in self.offered:
+            if queued.step in self.known or queued.step in self.handed_out:
                 continue
-            self.offered.add(queued.step)
-            if await offer(self.instance.ulid, queued.step, queued.queue):
+            self.handed_out.add(queued.step)
+            if await hand_out(self.instance.ulid, queued.step, queued.queue):
                 self.known.add(queued.step)
 
     def _to_queue(self) -> list[Queued]:

@@ -16,8 +16,8 @@ from ulid import ULID
 from adapter.errors import InvalidInput, StepError
 from adapter.execution.cache import Folded
 from adapter.execution.instance import Instance, Superseded
+from adapter.execution.offers import Offer
 from adapter.execution.queued import run_step
-from adapter.execution.transactions import Offer
 from adapter.execution.turn import take_turn
 from adapter.records.append import Appended, Appender
 from adapter.records.migrating import upgrade

@@ -1,4 +1,4 @@
-"""Offers queued steps to Temporal beside the driver, while its turn is still under way.
+"""Hands queued steps out beside the driver, while its turn is still under way.
 
 A turn is a local activity, so nothing leaves the driver's workflow task before it ends. A queued
 step that becomes due beside handlers of the turn would wait for them; a standalone activity does
@@ -29,7 +29,7 @@ DEADLINE = timedelta(milliseconds=500)
 _CANNOT = {RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.INVALID_ARGUMENT}
 
 
-class StepOffers:
+class HandingOut:
     """Starts the activity of a queued step outside of any workflow.
 
     Args:
@@ -42,8 +42,8 @@ class StepOffers:
         self._task_queue = task_queue
         self._able = True
 
-    async def offer(self, ulid: str, step: str, queue: str) -> bool:
-        """Offers a step to the workers of its queue; at once, or not at all.
+    async def hand_out(self, ulid: str, step: str, queue: str) -> bool:
+        """Hands a step to the workers of its queue; at once, or not at all.
 
         Args:
             ulid: The instance.
