@@ -14,6 +14,7 @@ import typer
 from adapter.cli.commands import (
     cancel,
     dev,
+    doctor,
     emit,
     inbox,
     install,
@@ -21,6 +22,7 @@ from adapter.cli.commands import (
     migrate,
     pause,
     publish,
+    rebuild,
     resume,
     retry,
     show,
@@ -35,8 +37,8 @@ from adapter.errors import AlmanacError
 
 app = typer.Typer(
     name="almanac",
-    epilog="Exit codes: 0 done, 1 defect, 2 invalid input, 3 not found, 4 conflict, 5 unavailable, "
-    "6 misconfigured, 7 the instance ended badly, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 defect, or doctor found something, 2 invalid input, 3 not found, "
+    "4 conflict, 5 unavailable, 6 misconfigured, 7 the instance ended badly, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -46,6 +48,7 @@ app = typer.Typer(
 _COMMANDS = (
     *(dev, migrate, install, worker, validate, publish, start, emit, show, listing),
     *(signal, pause, resume, cancel, retry, inbox),
+    *(doctor, rebuild),
 )
 for module in _COMMANDS:
     app.command(module.NAME)(module.command)

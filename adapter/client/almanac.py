@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from adapter.client.commands import Commands
+from adapter.client.operations import Operations
 from adapter.execution.registry import Registry, default_registry
 from adapter.graph.validation import Finding, validate
 from adapter.records.nudging import EndListener
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Document = Mapping[str, Any] | str | bytes
 
 
-class Almanac(Commands):
+class Almanac(Operations):
     """One Almanac: its database, and the actions that documents may name.
 
     Safe to share between threads. It connects when it is first used; after a fork the child opens

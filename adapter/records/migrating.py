@@ -115,14 +115,23 @@ def verify(database_url: str, settings: Settings) -> None:
         Unavailable: The server cannot be reached.
     """
     with _connected(database_url) as connection:
-        stamps = [tuple(row) for row in connection.execute(text(STAMPS_QUERY))]
-        if not verify_stamps(stamps, SchemaChoice.of(settings)):
-            raise Misconfigured(
-                "the database has no Almanac tables yet; run the migrations first",
-                code="not_migrated",
-            )
-        revision = _revision_of(connection)
-        missing = sorted(set(settings.tables.model_dump().values()) - _tables_of(connection))
+        verify_connected(connection, settings)
+
+
+def verify_connected(connection: Connection, settings: Settings) -> None:
+    """Checks the same of a database that is connected already.
+
+    Raises:
+        Misconfigured: As ``verify``.
+    """
+    stamps = [tuple(row) for row in connection.execute(text(STAMPS_QUERY))]
+    if not verify_stamps(stamps, SchemaChoice.of(settings)):
+        raise Misconfigured(
+            "the database has no Almanac tables yet; run the migrations first",
+            code="not_migrated",
+        )
+    revision = _revision_of(connection)
+    missing = sorted(set(settings.tables.model_dump().values()) - _tables_of(connection))
     known = {script.revision for script in ScriptDirectory(str(scripts_path())).walk_revisions()}
     if missing or (revision in known and revision != head()):
         raise Misconfigured(

@@ -1,0 +1,1 @@
+"""The checks, one module each; ``registry`` finds them by iterating this package."""
