@@ -103,3 +103,21 @@ def single(key: str, action: str, **more: Any) -> dict[str, Any]:
         end("end"),
         edges=[f"trigger {one} two end", on(one, "failure", "two")],
     )
+
+
+SLOWLY = {"max_attempts": 2, "backoff": "constant", "initial": "PT4S"}
+MANY = document(
+    "many",
+    parallel("fork", "brief retried slept heard told kids", on_failure="finish"),
+    *act("note", "brief", "after"),
+    *act("queued", "then"),
+    *act("fails.once", "retried", retry=SLOWLY),
+    delay("slept", "PT4S"),
+    wait("heard", event="go", match=OWN),
+    wait("told", signal="on"),
+    start_workflow("kids", "kid", items=[1, 2]),
+    *act("book", "booked"),
+    end("end"),
+    edges=["trigger fork booked after end", "brief then"],
+)
+"""In the midst of all at once: parallel, a back-off, a timer, an event, a signal, children."""

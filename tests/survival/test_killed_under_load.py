@@ -33,12 +33,13 @@ SOON = 5.0
 def kill_one(bed: Bed, chance: random.Random) -> WorkerProcess:
     """Kills a worker at a random moment at which it has steps in flight; others live."""
     time.sleep(chance.uniform(0, 0.7))
-    victim = chance.choice(bed.living)
 
-    def at_work() -> None:
-        assert bed.at_work(victim)
+    def at_work() -> WorkerProcess:
+        victims = [worker for worker in bed.living if bed.at_work(worker)]
+        assert victims
+        return chance.choice(victims)
 
-    eventually(at_work, PATIENCE)
+    victim = eventually(at_work, PATIENCE)
     victim.kill()
     return victim
 
