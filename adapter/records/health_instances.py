@@ -16,7 +16,8 @@ THESE = "i.ulid = ANY (CAST(:ulids AS bpchar[]))"
 def settled(names: TableNames, seconds: int) -> str:
     """Unfinished instances that should have had an execution for so long.
 
-    What has changed only just, or is about to be poked, has none lawfully.
+    What has changed only just, or is about to be poked, has none lawfully; and one that was never
+    told to start has more missing than an execution.
     """
     late = ago(str(seconds))
     return f"""
@@ -24,7 +25,9 @@ SELECT i.ulid AS id, i.updated_at AS at FROM {names.instances} i
 WHERE i.status NOT IN {ENDED} AND i.updated_at < {late}
   AND NOT EXISTS (
     SELECT 1 FROM {names.inbox} b WHERE b.instance_id = i.id AND b.applied_at IS NULL
-      AND (b.poked_at IS NULL OR b.poked_at > {late}))"""
+      AND (b.poked_at IS NULL OR b.poked_at > {late}))
+  AND (i.status <> 'pending' OR EXISTS (
+    SELECT 1 FROM {names.inbox} b WHERE b.instance_id = i.id AND b.applied_at IS NULL))"""
 
 
 def unfinished(names: TableNames) -> str:
