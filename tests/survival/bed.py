@@ -62,6 +62,12 @@ class WorkerProcess:
         """Lets it go on."""
         self.process.send_signal(signal.SIGCONT)
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether it has been stopped and not gone on."""
+        state = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "T"
+
     def stop(self) -> None:
         """Asks it to stop, and waits."""
         self.process.send_signal(signal.SIGTERM)
