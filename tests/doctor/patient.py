@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -101,13 +100,14 @@ class Patient:
         with psycopg.connect(self.system.settings.database_url or "") as connection:
             connection.execute("DELETE FROM workflow_instances WHERE ulid = %s", (ulid,))
 
-    def alive(self, clock: datetime | None = None) -> None:
-        """A sign of life of a worker that is not there."""
+    def alive(self, ahead: float = 0) -> None:
+        """Signs of life, for a minute, of a worker that is not there; its clock may be ahead."""
         self.sql(
-            "INSERT INTO workflow_workers (id, name, task_queue, details)"
-            " VALUES (%s, 'somewhere:1', 'q', jsonb_build_object('clock', %s::text))",
+            "INSERT INTO workflow_workers (id, name, task_queue, seen_at, details)"
+            " SELECT %s, 'somewhere:1', 'q', t.at, jsonb_build_object('clock',"
+            " t.at + make_interval(secs => %s)) FROM (SELECT now() + interval '1 minute' AS at) t",
             str(ULID()),
-            (clock or datetime.now(UTC)).isoformat(),
+            ahead,
         )
 
     def age(self, table: str, ulid: str, *columns: str, **where: str) -> None:
