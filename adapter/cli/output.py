@@ -90,6 +90,11 @@ def shorten(value: Any, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def coded(code: str, message: str | None) -> str:
+    """A code with its message, or alone where there is none."""
+    return f"{code}: {message}" if message else code
+
+
 def _console(stream: Any) -> Console:
     told = os.environ.get("COLUMNS", "")
     width = None if stream.isatty() else int(told) if told.isdecimal() else WIDE

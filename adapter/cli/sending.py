@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from adapter.cli.inputs import read_reference, read_wait
 from adapter.cli.opening import open_almanac
-from adapter.cli.output import print_json, stderr, stdout
+from adapter.cli.output import plain, print_json, stderr, stdout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,7 @@ def send(
     sender: str | None,
     wait: float | None,
     as_json: bool,
+    look: Callable[[Almanac], dict[str, Any]] | None = None,
 ) -> None:
     """Sends a command and prints the id of its row; with ``wait`` also what became of it.
 
@@ -46,6 +47,8 @@ def send(
         sender: ``TYPE:ID``.
         wait: How many seconds to wait; None does not wait.
         as_json: The receipt or, after waiting, the result as one JSON object.
+        look: What to find out just before it is sent. It goes with the receipt; a ``note`` is for
+            people, who are told it.
 
     Raises:
         InvalidInput: ``invalid_timeout``, ``invalid_reference``; nothing was sent.
@@ -55,15 +58,20 @@ def send(
     read_wait(wait)
     with open_almanac(ctx) as almanac:
         by = read_reference(sender, "sender", almanac.settings.key_type)
+        seen = {} if look is None else look(almanac)
+        note = seen.pop("note", None)
         receipt = command(almanac, by)
         if not as_json:
             stdout().print(receipt.id)
             sys.stdout.flush()
         if wait is None:
             if as_json:
-                print_json(receipt.as_json())
+                print_json({**receipt.as_json(), **seen})
             else:
-                stderr().print(f"written; see what becomes of it: almanac inbox {receipt.ulid}")
+                told = f"written; see what becomes of it: almanac inbox {receipt.ulid}"
+                stderr().print(told, soft_wrap=True)
+                if note is not None:
+                    stderr().print(plain(note), markup=False, soft_wrap=True)
             return
         with stderr().status(f"Waiting for {receipt.ulid}"):
             result = almanac.wait_applied(receipt, wait)
@@ -75,5 +83,10 @@ def _tell(result: Applied, *, as_json: bool) -> None:
         raise error
     if as_json:
         print_json(result.as_json())
+    elif result.kept:
+        stderr().print(
+            f"done: it is kept, as no step waits for it; see it with: almanac show {result.ulid}",
+            soft_wrap=True,
+        )
     else:
         stderr().print("done")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.padding import Padding
 from rich.table import Table
 
 from adapter.cli.columns import MIDDLE, Column, listing, stamp
-from adapter.cli.output import cell, moment, plain, print_json, shorten, stdout
+from adapter.cli.output import cell, coded, moment, plain, print_json, shorten, stdout
 from adapter.cli.told import what_was_told
 from adapter.cli.tree import Branch, tree_of
 
@@ -20,10 +20,19 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from adapter.services.explaining import WhyView
-    from adapter.services.views import EdgeView, InboxView, InstanceView, Reference, StepView
+    from adapter.services.views import (
+        EdgeView,
+        InboxView,
+        InstanceView,
+        Reference,
+        SignalView,
+        StepView,
+    )
+
+T = TypeVar("T")
 
 SENTENCES = 10
-"""Things waited for that are told; more are counted."""
+"""Things waited for, commands and signals that are told; more are counted."""
 
 
 def print_instance(
@@ -49,14 +58,17 @@ def print_instance(
         _why(console, choices)
     if view.commands:
         console.print()
-        console.print(_commands(view, console.width))
+        console.print(_commands(view.commands, console.width))
+    if view.signals:
+        console.print()
+        console.print(_signals(view.signals, console.width))
     for sentence in view.waiting_for[:SENTENCES]:
         console.print(f"waits for {plain(sentence)}", style="yellow", markup=False)
     if (left := len(view.waiting_for) - SENTENCES) > 0:
         console.print(f"waits for {left} more", style="yellow", markup=False)
     if view.failure is not None:
         where = "" if view.failure.node is None else f" at {view.failure.node}"
-        told = f"failed{where}: {view.failure.code}: {view.failure.message or ''}"
+        told = f"failed{where}: {coded(view.failure.code, view.failure.message)}"
         console.print(plain(told), style="red", markup=False)
 
 
@@ -90,7 +102,7 @@ def _steps(tree: Sequence[Branch], width: int) -> Table:
         # The ulid of a child has to be whole, to be copied.
         Column("node", _label, whole=any(branch.child for branch in tree), least=10),
         Column("type", lambda branch: _of(branch).type, shown_from=MIDDLE),
-        Column("#", lambda branch: _of(branch).number),
+        *_counts(tree),
         Column("status", lambda branch: _of(branch).status, whole=True),
         Column("outcome", lambda branch: _of(branch).outcome, least=7),
         Column(
@@ -105,6 +117,17 @@ def _steps(tree: Sequence[Branch], width: int) -> Table:
     return listing(columns, tree, width)
 
 
+def _counts(tree: Sequence[Branch]) -> list[Column[Branch]]:
+    """Which visit and which attempt a step is, where one of them is not the first."""
+    steps = [branch.step for branch in tree if branch.step is not None]
+    counts: list[Column[Branch]] = []
+    if any(step.visit > 1 for step in steps):
+        counts.append(Column("visit", lambda branch: _of(branch).visit))
+    if any(step.attempt > 1 for step in steps):
+        counts.append(Column("attempt", lambda branch: _of(branch).attempt))
+    return counts
+
+
 def _label(branch: Branch) -> str:
     return branch.label
 
@@ -112,7 +135,8 @@ def _label(branch: Branch) -> str:
 @dataclass(frozen=True, slots=True)
 class _Told:
     type: str = ""
-    number: str = ""
+    visit: str = ""
+    attempt: str = ""
     status: str = ""
     outcome: str | None = ""
     started: datetime | None = None
@@ -124,17 +148,24 @@ def _of(branch: Branch) -> _Told:
     step, child = branch.step, branch.child
     if child is not None:
         took = _took(child.started_at, child.ended_at)
-        return _Told(child.key, "", child.status, "", child.started_at, took)
+        return _Told(child.key, status=child.status, started=child.started_at, took=took)
     if step is None:
         return _Told()
-    number = f"{step.visit}" if step.attempt == 1 else f"{step.visit}.{step.attempt}"
-    took = _took(step.started_at, step.finished_at)
-    return _Told(step.type, number, step.status, step.outcome, step.started_at, took, _told(step))
+    return _Told(
+        step.type,
+        str(step.visit),
+        str(step.attempt),
+        step.status,
+        step.outcome,
+        step.started_at,
+        _took(step.started_at, step.finished_at),
+        _told(step),
+    )
 
 
 def _told(step: StepView) -> str:
     if step.error_code is not None:
-        return shorten(f"{step.error_code}: {step.error_message or ''}", 120)
+        return shorten(coded(step.error_code, step.error_message), 120)
     if step.status == "running" and step.progress_at is not None:
         return f"so far: {shorten(step.progress, 110)}"
     return shorten(step.output)
@@ -174,15 +205,33 @@ def _why(console: Console, choices: Sequence[WhyView]) -> None:
             console.print(Padding(cell(choice.note), (0, 0, 0, 2)), style="yellow")
 
 
-def _commands(view: InstanceView, width: int) -> Table:
+def _commands(commands: Sequence[InboxView], width: int) -> Table:
     columns: list[Column[InboxView]] = [
         Column("not applied yet", lambda row: row.kind, least=8),
         Column("what", what_was_told, least=12),
         Column("sender", lambda row: row.sender, least=8),
         Column("sent", lambda row: stamp(row.created_at, width), whole=True),
     ]
-    listed = listing(columns, view.commands[:SENTENCES], width)
-    if (left := len(view.commands) - SENTENCES) > 0:
+    return _some(columns, commands, width)
+
+
+def _signals(signals: Sequence[SignalView], width: int) -> Table:
+    columns: list[Column[SignalView]] = [
+        Column("signal kept", lambda signal: signal.name, least=8),
+        Column("correlation", lambda signal: signal.correlation, least=8),
+        Column("payload", lambda signal: shorten(signal.payload), least=12),
+        Column("sender", lambda signal: signal.sender, least=8),
+        Column("sent", lambda signal: stamp(signal.created_at, width), whole=True),
+    ]
+    if all(signal.correlation is None for signal in signals):
+        del columns[1]
+    return _some(columns, signals, width)
+
+
+def _some(columns: Sequence[Column[T]], rows: Sequence[T], width: int) -> Table:
+    """The first rows; the others are counted."""
+    listed = listing(columns, rows[:SENTENCES], width)
+    if (left := len(rows) - SENTENCES) > 0:
         listed.add_row(cell(f"and {left} more"))
     return listed
 

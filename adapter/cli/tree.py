@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from adapter.cli.output import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from adapter.services.views import ChildView, InstanceView, StepView
 
@@ -66,10 +66,21 @@ class _Tree:
                 self._bodies[owner.id].append(line)
             elif line:
                 self._orphans.append(line)
+        for lines in self._bodies.values():
+            lines.sort(key=lambda line: self._place(line, view.branches))
         self._children: dict[int | str | None, list[ChildView]] = defaultdict(list)
         for child in view.children:
             self._children[child.step].append(child)
         self._shown = {step.id for step in view.steps}
+
+    @staticmethod
+    def _place(line: str, branches: Mapping[str, Sequence[str]]) -> int:
+        """Where a line stands among those of its owner; what is not known goes last."""
+        owner, _, name = line.partition(":")
+        if name.isdecimal():
+            return int(name)
+        names = branches.get(owner.rpartition(".")[0], ())
+        return names.index(name) if name in names else len(names)
 
     def rows(self) -> Iterator[Branch]:
         # Where the oldest steps were left out, lines and children may have lost their owners.
@@ -100,7 +111,8 @@ class _Tree:
     ) -> Iterator[Branch]:
         drawn, left = _picked(children, lambda child: child.status)
         for child in drawn:
-            yield Branch(f"{indent}{child.ulid}", line, child=child)
+            place = "" if child.index is None else f"{child.index}: "
+            yield Branch(f"{indent}{place}{child.ulid}", line, child=child)
         if left:
             yield Branch(f"{indent}{_counted(child.status for child in left)}", line)
 

@@ -196,7 +196,7 @@ class Almanac(Operations):
 
         Args:
             ulid: The instance's public id.
-            most: How many step runs, waits, edges and children, the newest ones.
+            most: How many step runs, waits, edges, children and effects, the newest ones.
             connection: Read through this one instead.
         """
         with self._read(connection) as joined:
@@ -222,6 +222,8 @@ class Almanac(Operations):
         status: str | None = None,
         owner: RefLike | None = None,
         subject: RefLike | None = None,
+        parent: str | None = None,
+        top: bool = False,
         since: datetime | None = None,
         limit: int = 50,
         cursor: str | None = None,
@@ -236,19 +238,31 @@ class Almanac(Operations):
                 status=status,
                 owner=owner,
                 subject=subject,
+                parent=parent,
+                top=top,
                 since=since,
                 limit=limit,
                 cursor=cursor,
             )
 
-    def wait(self, ulid: str, timeout: float | timedelta = 60) -> InstanceView:
+    def wait(
+        self, ulid: str, timeout: float | timedelta = 60, *, most: int = reading.TIMELINE
+    ) -> InstanceView:
         """Waits until an instance has ended, and returns it.
 
+        Until then only its status is read, and its timeline once at the end.
+
+        Args:
+            ulid: The instance's public id.
+            timeout: How long to wait, in seconds.
+            most: As for ``show``; a low number makes the end cheap to read.
+
         Raises:
-            InvalidInput: ``invalid_ulid``, ``invalid_timeout``.
+            InvalidInput: ``invalid_ulid``, ``invalid_timeout``, ``invalid_filter``.
             Unavailable: ``wait_timeout``: it has not ended in time.
         """
         known, seconds = reading.accept_ulid(ulid), accept_timeout(timeout)
+        reading.accept_most(most)
 
         def look() -> str:
             with self._read(None) as joined:
@@ -256,7 +270,7 @@ class Almanac(Operations):
 
         with EndListener(self.settings, known) as listener:
             wait_for_end(look, known, seconds, living=self._living, sleep=listener.pause)
-        return self.show(known)
+        return self.show(known, most=most)
 
     def _actions(self, check: bool) -> dict[str, Parameters] | None:
         return self.registry.parameters() if check else None

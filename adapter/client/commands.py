@@ -118,6 +118,14 @@ class Commands(Connected):
             lambda: self.applied(receipt), receipt, seconds, living=self._living
         )
 
+    def awaited_signals(self, ulid: str, *, connection: Joined | None = None) -> tuple[str, ...]:
+        """Returns the names of the signals that an instance has open waits for, sorted.
+
+        Others are kept until a step waits for them; ``show`` lists them.
+        """
+        with self._read(connection) as joined:
+            return applying.awaited_signals(joined, self.settings, ulid)
+
     def inbox(
         self,
         ulid: str,

@@ -35,7 +35,8 @@ class Commands:
         # being pruned before the INSERT fails on it.
         self._put = text(f"""
 WITH i AS MATERIALIZED (
-  SELECT id, status FROM {names.instances} WHERE ulid = CAST(:ulid AS varchar) FOR KEY SHARE),
+  SELECT id, status, ended_at, failure_code FROM {names.instances}
+  WHERE ulid = CAST(:ulid AS varchar) FOR KEY SHARE),
 b AS (
   INSERT INTO {names.inbox} (instance_id, kind, payload, sender)
   SELECT i.id, CAST(:kind AS varchar), CAST(:payload AS jsonb), CAST(:sender AS varchar) FROM i
@@ -43,12 +44,14 @@ b AS (
     SELECT 1 FROM {names.inbox} o WHERE o.instance_id = i.id AND o.applied_at IS NULL
       AND o.kind = ANY (CAST(:unless AS text[])))
   RETURNING id)
-SELECT i.status, b.id FROM i LEFT JOIN b ON true""")
+SELECT i.status, i.ended_at, i.failure_code, b.id FROM i LEFT JOIN b ON true""")
         of_instance = f"""b.instance_id =
   (SELECT id FROM {names.instances} WHERE ulid = CAST(:ulid AS varchar))"""
         self._result = text(f"""
-SELECT b.applied_at, b.result ->> 'status' AS status, b.result ->> 'reason' AS reason
-FROM {names.inbox} b WHERE {of_instance} AND b.id = CAST(:id AS {key})""")
+SELECT b.applied_at, b.result ->> 'status' AS status, b.result ->> 'reason' AS reason,
+  i.status AS instance_status, i.ended_at, i.failure_code
+FROM {names.inbox} b JOIN {names.instances} i ON i.id = b.instance_id
+WHERE i.ulid = CAST(:ulid AS varchar) AND b.id = CAST(:id AS {key})""")
         page = f"""
 SELECT * FROM (
   SELECT b.id, b.kind, b.event_id, e.key AS event, coalesce(b.payload, e.payload)::text AS payload,
@@ -95,8 +98,8 @@ ORDER BY id"""
                 whatever the status is now.
 
         Returns:
-            None when there is no such instance. Otherwise its ``status`` and the row's ``id``,
-            null when nothing was written.
+            None when there is no such instance. Otherwise its ``status``, ``ended_at`` and
+            ``failure_code``, and the row's ``id``, null when nothing was written.
         """
         row = {
             "ulid": ulid,
@@ -109,7 +112,7 @@ ORDER BY id"""
         return connection.execute(self._put, row).one_or_none()
 
     def result(self, connection: Connection, ulid: str, key: int | str) -> Row[Any] | None:
-        """Returns ``applied_at``, ``status`` and ``reason`` of a row, None when it is not there."""
+        """Returns what came of a row, and how its instance stands; None when it is not there."""
         return connection.execute(self._result, {"ulid": ulid, "id": key}).one_or_none()
 
     def page(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Row, text
 
 from adapter.interpreter.entries import (
+    FAILED,
+    LINE_ENDED,
     SCOPE_OPENED,
     STEP_PASSED,
     STEP_SCHEDULED,
@@ -90,22 +92,39 @@ LEFT JOIN {names.journal} j ON newest.kind IN ('signal', 'instances')
   AND j.{of_instance} AND j.kind = '{WAIT_OPENED}'
   AND j.step_run_id = newest.step_run_id AND j.data ->> 'wait' = newest.id::text
 ORDER BY created_at, id""")
+        # Where no edge was taken the entry after it says what ended, and why.
         self._edges = text(f"""
-SELECT newest.*, coalesce(l.line, '') AS line FROM (
-  SELECT seq, at, node_id, step_run_id, data ->> 'outcome' AS outcome,
-    (data -> 'edge')::text AS edge
+SELECT newest.seq, newest.at, newest.node_id, newest.step_run_id,
+  newest.data ->> 'outcome' AS outcome, (newest.data -> 'edge')::text AS edge,
+  coalesce(n.data ->> 'code', newest.data ->> 'code') AS code, n.kind AS next_kind,
+  coalesce(l.line, '') AS line
+FROM (
+  SELECT instance_id, seq, at, node_id, step_run_id, data
   FROM {names.journal} WHERE {of_instance} AND data ? 'edge'
   ORDER BY seq DESC LIMIT CAST(:most AS integer)) newest
+LEFT JOIN {names.journal} n ON n.instance_id = newest.instance_id AND n.seq = newest.seq + 1
+  AND newest.data -> 'edge' ->> 'to' IS NULL AND n.kind IN ('{FAILED}', '{LINE_ENDED}')
 LEFT JOIN {lines} l ON l.step_run_id = newest.step_run_id
-ORDER BY seq""")
+ORDER BY newest.seq""")
+        listed = "WITH ORDINALITY AS n(ulid, place)"
         self._children = text(f"""
-SELECT * FROM (
+SELECT newest.*, s.node_id, p.place FROM (
   SELECT c.id, c.ulid, c.parent_step_run_id, d.key, c.status, c.created_at, c.started_at, c.ended_at
   FROM {names.instances} c JOIN {names.definitions} d ON d.id = c.definition_id
   WHERE c.parent_instance_id =
     (SELECT id FROM {names.instances} WHERE ulid = CAST(:ulid AS varchar))
   ORDER BY c.created_at DESC, c.id DESC LIMIT CAST(:most AS integer)) newest
-ORDER BY created_at, id""")
+LEFT JOIN {names.step_runs} s ON s.id = newest.parent_step_run_id
+LEFT JOIN (
+  SELECT DISTINCT ON (n.ulid) n.ulid, n.place - 1 AS place
+  FROM {names.journal} j CROSS JOIN jsonb_array_elements_text(j.data -> 'instances') {listed}
+  WHERE j.{of_instance} AND j.kind = '{WAIT_OPENED}' AND j.data ? 'children'
+  UNION ALL
+  SELECT n.ulid, n.place - 1
+  FROM {names.step_runs} o CROSS JOIN jsonb_array_elements_text(
+    CASE jsonb_typeof(o.output -> 'ulids') WHEN 'array' THEN o.output -> 'ulids' END) {listed}
+  WHERE o.{of_instance} AND o.node_type = 'start_workflow') p ON p.ulid = newest.ulid
+ORDER BY newest.created_at, newest.id""")
         self._status = text(
             f"SELECT status FROM {names.instances} WHERE ulid = CAST(:ulid AS varchar)"
         )
@@ -147,8 +166,9 @@ ORDER BY created_at, id""")
         Args:
             connection: Any open connection.
             filters: ``key``, ``status``, ``since`` (a datetime), ``before`` (a ulid), and the
-                pairs ``owner_type``, ``owner_id``, ``subject_type``, ``subject_id``; None or
-                absent does not filter.
+                pairs ``owner_type``, ``owner_id``, ``subject_type``, ``subject_id``; ``parent`` (a
+                ulid: what it has started), ``top`` (True: what none has started). None or absent
+                does not filter.
             most: How many.
         """
         chosen = {name: value for name, value in filters.items() if value is not None}
@@ -157,6 +177,9 @@ ORDER BY created_at, id""")
             "status": "i.status = CAST(:status AS varchar)",
             "since": "i.created_at >= CAST(:since AS timestamptz)",
             "before": "i.ulid < CAST(:before AS varchar)",
+            "parent": f"i.parent_instance_id = (SELECT p.id FROM {self._names.instances} p"
+            " WHERE p.ulid = CAST(:parent AS varchar))",
+            "top": "i.depth = 0 AND CAST(:top AS boolean)",
             "owner_type": "i.owner_type = CAST(:owner_type AS varchar)",
             "owner_id": f"i.owner_id = CAST(:owner_id AS {self._owner})",
             "subject_type": "i.subject_type = CAST(:subject_type AS varchar)",

@@ -8,15 +8,17 @@ from uuid import UUID
 
 from adapter.errors import AlmanacError, InvalidInput, NotFound
 from adapter.records.commands import commands_of
-from adapter.services.commanding import Receipt, refused
+from adapter.records.kept import kept_of
 from adapter.services.joining import Joined, connection_of
 from adapter.services.reading import accept_ulid, status_of
+from adapter.services.refusals import Standing, refused
 from adapter.services.rows import inbox_of
 from adapter.services.views import InboxView, Page, View
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from adapter.services.commanding import Receipt
     from adapter.settings import Settings
 
 MAX_PAGE: Final = 500
@@ -33,6 +35,8 @@ class Applied(View):
         status: ``done`` or ``refused``.
         reason: The code of why it was refused; None when it was done.
         applied_at: When.
+        kept: Of a signal: whether no wait has taken it yet.
+        standing: How the instance stands now.
     """
 
     id: int | str
@@ -41,6 +45,8 @@ class Applied(View):
     status: str
     reason: str | None
     applied_at: datetime
+    kept: bool
+    standing: Standing
 
     @property
     def done(self) -> bool:
@@ -52,7 +58,7 @@ class Applied(View):
         if self.done:
             return None
         reason = self.reason or "conflict"
-        return refused(self.ulid, self.kind, reason, id=self.id)
+        return refused(self.ulid, self.kind, reason, self.standing, id=self.id)
 
 
 def applied(joined: Joined, settings: Settings, receipt: Receipt) -> Applied | None:
@@ -66,8 +72,8 @@ def applied(joined: Joined, settings: Settings, receipt: Receipt) -> Applied | N
     Raises:
         NotFound: ``command_not_found``: the row is not there.
     """
-    known = accept_ulid(receipt.ulid)
-    row = commands_of(settings).result(connection_of(joined), known, receipt.id)
+    known, connection = accept_ulid(receipt.ulid), connection_of(joined)
+    row = commands_of(settings).result(connection, known, receipt.id)
     if row is None:
         raise NotFound(
             f"instance {receipt.ulid} has no inbox row {receipt.id}; was the transaction that wrote"
@@ -79,8 +85,29 @@ def applied(joined: Joined, settings: Settings, receipt: Receipt) -> Applied | N
     if row.applied_at is None:
         return None
     return Applied(
-        receipt.id, receipt.ulid, receipt.kind, row.status or "done", row.reason, row.applied_at
+        id=receipt.id,
+        ulid=receipt.ulid,
+        kind=receipt.kind,
+        status=row.status or "done",
+        reason=row.reason,
+        applied_at=row.applied_at,
+        kept=receipt.kind == "signal" and kept_of(settings).is_kept(connection, known, receipt.id),
+        standing=Standing(row.instance_status, row.ended_at, row.failure_code),
     )
+
+
+def awaited_signals(joined: Joined, settings: Settings, ulid: str) -> tuple[str, ...]:
+    """Returns the names of the signals that an instance has open waits for, sorted.
+
+    Raises:
+        InvalidInput: ``invalid_ulid``.
+        NotFound: ``instance_not_found``.
+    """
+    known, connection = accept_ulid(ulid), connection_of(joined)
+    found = tuple(kept_of(settings).awaited(connection, known))
+    if not found:
+        status_of(joined, settings, known)
+    return found
 
 
 def inbox(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from adapter.errors import AlmanacError, Conflict, InvalidInput, NotSupported
+from adapter.errors import InvalidInput
 from adapter.graph.kinds import kind_of
 from adapter.records.commands import commands_of
 from adapter.records.drawing import key_of
@@ -21,6 +21,7 @@ from adapter.services.joining import Joined, connection_of
 from adapter.services.morphs import RefLike, as_ref, scope_of
 from adapter.services.payloads import MAX_EVENT_KEY, accept_payload
 from adapter.services.reading import accept_ulid, no_instance
+from adapter.services.refusals import Standing, refused
 from adapter.services.texts import is_printable
 from adapter.services.views import ENDED, View
 
@@ -31,19 +32,6 @@ if TYPE_CHECKING:
 
 MAX_CORRELATION: Final = 191
 MAX_REASON: Final = 1_000
-
-REFUSALS: Final[dict[str, str]] = {
-    "already_paused": "is paused already",
-    "already_started": "has started already",
-    "ended": "has ended",
-    "not_failed": "has not failed, so there is nothing to retry",
-    "not_paused": "is not paused, so there is nothing to resume",
-    "not_started": "has not begun",
-    "not_supported": "is run by a version that does not know the command",
-    "nothing_to_retry": "has no failed step that could be tried again",
-    "too_many_signals": "keeps as many signals as it may that no wait has taken",
-}
-"""Why a command is refused: codes of errors, and ``reason`` in the results of inbox rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +167,8 @@ def cancel(
 ) -> Receipt:
     """Cancels an instance and the ones that it waits for, also before a worker has begun it.
 
-    Args:
-        joined: As for ``signal``.
-        settings: Names and key types.
-        ulid: The instance's public id.
-        reason: For people, kept in the row: up to 1,000 printable characters.
-        sender: Who sends it; kept in the row.
-
-    Raises:
-        InvalidInput: The ulid, reason or sender cannot be used.
-        NotFound: ``instance_not_found``.
-        Conflict: ``ended``.
+    A step that runs is asked to stop. Arguments and errors are those of ``pause``, but for
+    ``already_paused``: a paused instance can be cancelled.
     """
     return _put(joined, settings, ulid, "cancel", _reason(reason), sender)
 
@@ -205,21 +184,6 @@ def retry(
         Conflict: ``not_failed``.
     """
     return _put(joined, settings, ulid, "retry", {}, sender)
-
-
-def refused(ulid: str, kind: str, reason: str, **details: Any) -> AlmanacError:
-    """The error for a command that is refused, at once or by the instance.
-
-    Args:
-        ulid: The instance.
-        kind: The command.
-        reason: The code; one that a newer version wrote is passed on.
-        details: More facts.
-    """
-    why = REFUSALS.get(reason, f"refuses it: {reason}")
-    message = f"{kind} refused: instance {ulid} {why}"
-    error = NotSupported if reason == NotSupported.code else Conflict
-    return error(message, code=reason, ulid=ulid, kind=kind, **details)
 
 
 def _put(
@@ -244,7 +208,8 @@ def _put(
     if row is None:
         raise no_instance(known)
     if row.id is None:
-        raise refused(known, kind, _why(kind, row.status), status=row.status)
+        standing = Standing(row.status, row.ended_at, row.failure_code)
+        raise refused(known, kind, _why(kind, row.status), standing)
     return Receipt(key_of(row.id), known, kind)
 
 

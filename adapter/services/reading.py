@@ -11,15 +11,19 @@ from ulid import ULID
 from adapter.errors import InvalidInput, NotFound
 from adapter.records.commands import commands_of
 from adapter.records.documented import INSTANCE_STATUSES
+from adapter.records.kept import kept_of
 from adapter.records.overviews import overviews_of
 from adapter.services.joining import Joined, connection_of
 from adapter.services.morphs import MAX_KEY, RefLike, as_ref, columns_of
+from adapter.services.outlines import branches_of, nodes_with_items
 from adapter.services.reasons import waiting_for
 from adapter.services.rows import (
     child_of,
     edge_of,
+    effect_of,
     inbox_of,
     reference_of,
+    signal_of,
     step_of,
     summary_of,
     wait_of,
@@ -33,10 +37,10 @@ if TYPE_CHECKING:
 MAX_PAGE: Final = 1_000
 MAX_TIMELINE: Final = 100_000
 TIMELINE: Final = 1_000
-"""Step runs, waits, edges and children that ``show`` returns by itself, the newest ones."""
+"""Step runs, waits, edges, children, effects that ``show`` returns by itself, the newest ones."""
 
 MAX_COMMANDS: Final = 500
-"""Unapplied inbox rows that ``show`` returns, those that are applied next."""
+"""Unapplied inbox rows, and signals kept, that ``show`` returns: those that are acted on next."""
 
 
 def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE) -> InstanceView:
@@ -47,7 +51,7 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
             apart; in REPEATABLE READ they are one moment.
         settings: Names of the tables.
         ulid: The instance's public id.
-        most: How many step runs, waits, edges and children, the newest ones.
+        most: How many step runs, waits, edges, children and effects, the newest ones.
 
     Raises:
         InvalidInput: Not a ULID (``invalid_ulid``), or ``most`` is not 1 to 100,000.
@@ -62,9 +66,16 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
     document = orjson.loads(records.graph(connection, known))
     steps = tuple(step_of(step) for step in records.steps(connection, known, most))
     waits = tuple(wait_of(wait) for wait in records.waits(connection, known, most))
-    edges = tuple(edge_of(edge, document) for edge in records.edges(connection, known, most))
-    children = tuple(child_of(child) for child in records.children(connection, known, most))
+    lines = {(step.node, step.visit): step.line for step in steps}
+    edges = tuple(edge_of(edge, document, lines) for edge in records.edges(connection, known, most))
+    listing = nodes_with_items(document)
+    children = tuple(
+        child_of(child, listing) for child in records.children(connection, known, most)
+    )
     unapplied = commands_of(settings).unapplied(connection, known, min(most, MAX_COMMANDS))
+    kept = kept_of(settings)
+    signals = kept.signals(connection, known, min(most, MAX_COMMANDS))
+    effects = kept.effects(connection, known, most)
     return InstanceView(
         **summary_of(row),
         name=row.name,
@@ -81,6 +92,9 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
         parent=row.parent,
         children=children,
         commands=tuple(inbox_of(command) for command in unapplied),
+        signals=tuple(signal_of(signal) for signal in signals),
+        effects=tuple(effect_of(effect) for effect in effects),
+        branches=branches_of(document),
     )
 
 
@@ -106,6 +120,8 @@ def list_instances(
     status: str | None = None,
     owner: RefLike | None = None,
     subject: RefLike | None = None,
+    parent: str | None = None,
+    top: bool = False,
     since: datetime | None = None,
     limit: int = 50,
     cursor: str | None = None,
@@ -119,12 +135,16 @@ def list_instances(
         status: An InstanceStatus.
         owner: Whose instances.
         subject: What they are about.
+        parent: The ulid of the instance that has started them.
+        top: Only those that no instance has started.
         since: Created at this time or later; with a time zone.
         limit: Items of a page, 1 to 1,000.
         cursor: ``next`` of the page before.
 
     Raises:
-        InvalidInput: A filter cannot be used (``invalid_filter``, ``invalid_reference``).
+        InvalidInput: A filter cannot be used (``invalid_filter``, ``invalid_reference``,
+            ``invalid_ulid``).
+        NotFound: ``instance_not_found``: there is no such parent.
     """
     if status is not None and status not in INSTANCE_STATUSES:
         raise _wrong_filter(
@@ -142,11 +162,15 @@ def list_instances(
         "key": key,
         "status": status,
         "since": since,
+        "parent": None if parent is None else accept_ulid(parent),
+        "top": top or None,
         "before": None if cursor is None else _cursor(cursor),
         **columns_of(owned, "owner"),
         **columns_of(about, "subject"),
     }
     rows = overviews_of(settings).page(connection_of(joined), filters, limit + 1)
+    if not rows and parent is not None:
+        status_of(joined, settings, parent)
     items = tuple(InstanceSummary(**summary_of(row)) for row in rows[:limit])
     return Page(items, items[-1].ulid if len(rows) > limit else None)
 

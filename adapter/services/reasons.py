@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from adapter.interpreter.entries import FAILED, FAILURE
+from adapter.interpreter.structure import owner_of
+from adapter.services.outlines import types_of
 from adapter.services.views import ENDED, StepView, WaitView
 
 if TYPE_CHECKING:
@@ -18,30 +22,105 @@ MANY: Final = 3
 """Instances that are named; more are counted."""
 
 
+_PARTS: Final = {"parallel": "branch", "for_each": "item", "repeat": "iteration"}
+"""What the lines of a structure node are called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A node that was left, by an edge or by none.
+
+    Attributes:
+        line: Where it stands.
+        outcome: Of the step that was left.
+        code: Of the failure, its own or what came of there being no edge.
+        ended: What the journal says next where no edge was taken: ``failed`` for the instance,
+            ``line_ended`` for its line; None when neither failed or ended so.
+    """
+
+    node: str | None
+    line: str
+    outcome: str | None
+    code: str | None
+    ended: str | None
+
+
 def why(
-    document: Mapping[str, Any], node: str | None, edge: Mapping[str, Any], outcome: str | None
+    document: Mapping[str, Any],
+    edge: Mapping[str, Any],
+    left: Departure,
+    lines: Mapping[tuple[str, int], str],
 ) -> str:
     """Returns why an edge was taken, in the words of the document.
 
     Args:
         document: The published document.
-        node: The node that it leaves.
         edge: ``to``, ``by`` and ``index`` as the journal has them.
-        outcome: The outcome of the step that it leaves.
+        left: What it leaves.
+        lines: The line that each visit to a node stands on, as far as it is known.
     """
     by, index = edge.get("by"), edge.get("index")
     edges = document.get("edges") or []
-    leaving = sum(1 for other in edges if other.get("from") == node)
+    leaving = sum(1 for other in edges if other.get("from") == left.node)
     written = edges[index] if isinstance(index, int) and 0 <= index < len(edges) else {}
     if by == "outcome":
-        return f"the outcome was {json.dumps(written.get('on', outcome), ensure_ascii=False)}"
+        on = json.dumps(written.get("on", left.outcome), ensure_ascii=False)
+        return f"the outcome was {on}{'' if left.code is None else f': {left.code}'}"
     if by == "condition":
         return f"its condition held: {_condition(written.get('when'))}"
     if by == "plain":
         return "the only edge" if leaving == 1 else "no other edge fitted: the plain one"
+    if left.code is not None:
+        return _failed(document, left, leaving, lines)
     if not leaving:
         return "nothing comes after it"
-    return f"no edge fits outcome {json.dumps(outcome, ensure_ascii=False)}; the line ends here"
+    return f"{_no_fit(left)}; the line ends here"
+
+
+def _failed(
+    document: Mapping[str, Any],
+    left: Departure,
+    leaving: int,
+    lines: Mapping[tuple[str, int], str],
+) -> str:
+    """What failed, and what failed with it."""
+    types = types_of(document)
+    type = types.get(left.node or "")
+    if left.outcome == FAILURE:
+        what = f"it failed with {left.code}, and no failure edge leads on"
+    elif type == "end":
+        what = f"it ends the instance as failed, with {left.code}"
+    elif type == "decision" and left.code == "no_edge":
+        what = f"{_no_fit(left)} ({left.code})"
+    else:
+        what = f"no edge could be chosen: {left.code}"
+    climbed = _climbed(left, types, lines)
+    return what if type == "end" or not climbed else f"{what}: {climbed}"
+
+
+def _no_fit(left: Departure) -> str:
+    return f"no edge fits outcome {json.dumps(left.outcome, ensure_ascii=False)}"
+
+
+def _climbed(
+    left: Departure, types: Mapping[str, str], lines: Mapping[tuple[str, int], str]
+) -> str:
+    """How far a failure got: its line alone, or all that is around it and the instance."""
+    around: list[str] = []
+    line: str | None = left.line
+    while line:
+        owner, name = owner_of(line)
+        node, _, visit = owner.rpartition(".")
+        around.append(f"{_PARTS.get(types.get(node, ''), 'line')} {name} of {node}")
+        if left.ended != FAILED:
+            break
+        line = lines.get((node, int(visit)))
+    if left.ended == FAILED:
+        around.append("the instance")
+    if not around:
+        return ""
+    first, *others = around
+    return f"{first} failed{''.join(f', and with it {other}' for other in others)}"
 
 
 def waiting_for(

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from adapter.records.drawing import key_of
-from adapter.services.reasons import why
+from adapter.services.reasons import Departure, why
 from adapter.services.views import (
     ChildView,
     EdgeView,
+    EffectView,
     FailureView,
     InboxView,
     Reference,
+    SignalView,
     StepView,
     WaitView,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlalchemy import Row
 
 
@@ -90,9 +94,18 @@ def wait_of(row: Row[Any]) -> WaitView:
     )
 
 
-def edge_of(row: Row[Any], document: dict[str, Any]) -> EdgeView:
-    """Returns an edge that was taken, with the reason as the document gives it."""
+def edge_of(
+    row: Row[Any], document: Mapping[str, Any], lines: Mapping[tuple[str, int], str]
+) -> EdgeView:
+    """Returns an edge that was taken, with the reason as the document gives it.
+
+    Args:
+        row: The journal entry, with the kind of the one after it where no edge was taken.
+        document: The published document.
+        lines: The line that each visit to a node stands on.
+    """
     edge = json_of(row.edge) or {}
+    left = Departure(row.node_id, row.line, row.outcome, row.code, row.next_kind)
     return EdgeView(
         seq=row.seq,
         at=row.at,
@@ -102,15 +115,22 @@ def edge_of(row: Row[Any], document: dict[str, Any]) -> EdgeView:
         outcome=row.outcome,
         to=edge.get("to"),
         by=edge.get("by") or "none",
-        why=why(document, row.node_id, edge, row.outcome),
+        why=why(document, edge, left, lines),
+        code=row.code,
     )
 
 
-def child_of(row: Row[Any]) -> ChildView:
-    """Returns an instance that another one has started."""
+def child_of(row: Row[Any], listing: frozenset[str]) -> ChildView:
+    """Returns an instance that another one has started.
+
+    Args:
+        row: Its row, with the node that started it and its place among those it started.
+        listing: The nodes that start an instance for each item of a list.
+    """
     return ChildView(
         ulid=row.ulid,
         step=None if row.parent_step_run_id is None else key_of(row.parent_step_run_id),
+        index=row.place if row.node_id in listing else None,
         key=row.key,
         status=row.status,
         created_at=row.created_at,
@@ -131,6 +151,32 @@ def inbox_of(row: Row[Any]) -> InboxView:
         sender=row.sender,
         created_at=row.created_at,
         applied_at=row.applied_at,
+    )
+
+
+def signal_of(row: Row[Any]) -> SignalView:
+    """Returns a signal that is kept."""
+    return SignalView(
+        id=key_of(row.id),
+        name=row.name,
+        payload=json_of(row.payload),
+        correlation=row.correlation,
+        sender=row.sender,
+        created_at=row.created_at,
+    )
+
+
+def effect_of(row: Row[Any]) -> EffectView:
+    """Returns an effect that is to happen once."""
+    unfinished = "claimed" if row.alive else "uncertain"
+    return EffectView(
+        key=row.key,
+        step=None if row.step is None else key_of(row.step),
+        node=row.node,
+        visit=None if row.visit is None else int(row.visit),
+        status="done" if row.done else unfinished,
+        value=json_of(row.value),
+        created_at=row.created_at,
     )
 
 

@@ -111,7 +111,9 @@ class EdgeView(View):
         seq: The journal entry that took it.
         line: Where its node stands, as of steps.
         by: ``outcome``, ``condition``, ``plain``, or ``none``.
-        why: The reason in words, with the edge's own text from the published document.
+        why: The reason in words, with the edge's own text from the published document; where a
+            failure found no edge, what failed with it.
+        code: Of the failure that was left by it, or that came of there being none.
     """
 
     seq: int
@@ -123,6 +125,7 @@ class EdgeView(View):
     to: str | None
     by: str
     why: str
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +134,12 @@ class ChildView(View):
 
     Attributes:
         step: That step run.
+        index: The place of its item in the list, from 0; None for a step without items.
     """
 
     ulid: str
     step: int | str | None
+    index: int | None
     key: str
     status: str
     created_at: datetime
@@ -163,6 +168,46 @@ class InboxView(View):
     sender: str | None
     created_at: datetime
     applied_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SignalView(View):
+    """A signal that an instance has taken note of, and that no wait has taken.
+
+    Attributes:
+        id: Of its inbox row.
+        sender: Who sent it, as one string.
+        created_at: When it was sent.
+    """
+
+    id: int | str
+    name: str
+    payload: Any
+    correlation: str | None
+    sender: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EffectView(View):
+    """An effect of ``ctx.once``.
+
+    Attributes:
+        key: The digest that names it; the key itself is not kept.
+        step: The step run that has claimed it last; None in records of earlier versions.
+        status: ``claimed`` while that attempt is at work on it, ``done``, or ``uncertain``: begun,
+            and whether it happened cannot be known.
+        value: What it gave, once it is done.
+        created_at: When it was first claimed.
+    """
+
+    key: str
+    step: int | str | None
+    node: str | None
+    visit: int | None
+    status: str
+    value: Any
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +249,11 @@ class InstanceView(InstanceSummary):
         parent: The ulid of the instance that started it.
         children: Instances that it has started, in that order; the newest ones if there are many.
         commands: What it was told and has not got to, in the order in which it will.
+        signals: Signals that no wait has taken, in the order in which waits will.
+        effects: Effects of ``ctx.once``, in the order in which they were claimed; the newest ones
+            if there are many.
+        branches: The branches of each ``parallel`` node, in the order in which the nodes that they
+            begin with stand in the document.
     """
 
     name: str
@@ -220,6 +270,9 @@ class InstanceView(InstanceSummary):
     parent: str | None
     children: tuple[ChildView, ...]
     commands: tuple[InboxView, ...]
+    signals: tuple[SignalView, ...]
+    effects: tuple[EffectView, ...]
+    branches: dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)

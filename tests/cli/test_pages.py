@@ -11,8 +11,8 @@ from adapter import errors
 from adapter.cli import main
 from adapter.cli.failures import ENDED_BADLY, INTERRUPTED
 from adapter.cli.remedies import REMEDIES
-from adapter.services.commanding import REFUSALS
 from adapter.services.faults import FAULTS
+from adapter.services.refusals import REFUSALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
+from tests.eventually import eventually
 from tests.services.graphs import document, waiting
 from tests.services.turns import take_turns
 
@@ -59,9 +61,57 @@ def test_a_signal_prints_the_id_of_its_row(cli: Cli, almanac: Almanac, ulid: str
 
     row = almanac.inbox(ulid).items[-1]
     assert (run.code, run.out) == (0, f"{row.id}\n")
-    assert run.err == f"written; see what becomes of it: almanac inbox {ulid}\n"
+    assert run.err == (
+        f"written; see what becomes of it: almanac inbox {ulid}\n"
+        "no step waits for moved now: it is kept\n"
+    )
     assert row.payload == {"name": "moved", "payload": {"n": 1}, "correlation": "A"}
     assert row.sender == "user:3"
+
+
+def test_a_signal_tells_whether_a_step_waits_for_it(cli: Cli, almanac: Almanac) -> None:
+    wait = {"id": "ask", "type": "wait", "config": {"signals": ["paid", "waived"], "mode": "any"}}
+    made = document()
+    made["nodes"].insert(1, wait)
+    made["edges"] = [{"from": "begin", "to": "ask"}, {"from": "ask", "to": "done"}]
+    almanac.publish(made)
+    ulid = almanac.start("permits").ulid
+    take_turns(almanac.settings, ulid)
+
+    assert cli("signal", ulid, "payed", "--json").data["awaited"] is False
+    told = cli("signal", ulid, "payed").err
+    assert "no step waits for payed now: it is kept; it waits for paid, waived\n" in told
+    assert "no step waits" not in cli("signal", ulid, "paid").err
+    assert cli("signal", ulid, "paid", "--json").data["awaited"] is True
+
+
+def test_waiting_tells_that_a_signal_is_kept(cli: Cli, almanac: Almanac) -> None:
+    almanac.publish(waiting())
+    ulid = almanac.start("permits").ulid
+    take_turns(almanac.settings, ulid)
+    turns = Thread(target=turn_when_told, args=(almanac, ulid))
+    turns.start()
+
+    run = cli("signal", ulid, "paid", "--wait", "60")
+
+    turns.join()
+    assert (run.code, run.err) == (
+        0,
+        f"done: it is kept, as no step waits for it; see it with: almanac show {ulid}\n",
+    )
+    (row,) = [row for row in almanac.inbox(ulid).items if row.kind == "signal"]
+    assert cli("show", ulid, "--json").data["signals"][0]["id"] == row.id
+    out = cli("show", ulid).out
+    assert "signal kept" in out
+    assert "paid" in out
+
+
+def turn_when_told(almanac: Almanac, ulid: str) -> None:
+    def told() -> None:
+        assert almanac.inbox(ulid, unapplied=True).items
+
+    eventually(told, 60)
+    take_turns(almanac.settings, ulid)
 
 
 def test_a_payload_of_a_signal_comes_from_a_file(
@@ -81,7 +131,8 @@ def test_every_command_prints_its_receipt_as_json(
         run = cli(*arguments(name, ulid), "--json")
         assert (run.code, run.err) == (0, "")
         row = almanac.inbox(ulid).items[-1]
-        assert run.data == {"id": row.id, "ulid": ulid, "kind": name}
+        awaited = {"awaited": False} if name == "signal" else {}
+        assert run.data == {"id": row.id, "ulid": ulid, "kind": name, **awaited}
         assert row.kind == name
         assert cli(*arguments(name, UNKNOWN), "--json").error["code"] == "instance_not_found"
 
@@ -136,7 +187,10 @@ def test_what_does_not_fit_the_status_ends_with_four(cli: Cli, almanac: Almanac,
     run = cli("signal", ulid, "moved")
 
     assert (run.code, run.out) == (4, "")
-    assert run.err.startswith(f"error[ended]: signal refused: instance {ulid} has ended")
+    assert run.err.startswith(
+        f"error[ended]: signal refused: instance {ulid} has ended; it completed at 20"
+    )
+    assert "  help: nothing changes it any more; to begin again: almanac start KEY" in run.err
 
 
 @pytest.mark.parametrize(
@@ -199,6 +253,25 @@ def test_instances_are_listed_by_being_paused(
         ulid
     ]
     assert cli("list", "--status", "running", "--json").data["items"] == []
+
+
+def test_a_list_can_be_of_what_was_started_by_others_or_by_none(
+    cli: Cli, almanac: Almanac, ulid: str, sql: Callable[..., None]
+) -> None:
+    child = almanac.start("permits").ulid
+    sql(
+        "UPDATE workflow_instances SET depth = 1, parent_instance_id ="
+        " (SELECT id FROM workflow_instances WHERE ulid = %s) WHERE ulid = %s",
+        ulid,
+        child,
+    )
+
+    def found(*options: str) -> list[str]:
+        return [one["ulid"] for one in cli("list", *options, "--json").data["items"]]
+
+    assert found("--top") == [ulid]
+    assert found("--parent", ulid) == [child]
+    assert cli("list", "--parent", UNKNOWN).code == 3
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, "inbox"])

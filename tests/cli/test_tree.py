@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
-from tests.services.graphs import document
+from tests.services.graphs import document, waiting
 from tests.services.recorded import Recorded
+from tests.services.turns import take_turns
 
 if TYPE_CHECKING:
     from adapter.client.almanac import Almanac
@@ -49,6 +51,72 @@ def test_branches_stand_below_the_node_that_owns_them(
         "  money: pay",
     ]
     assert "legal: check  sign" in out
+
+
+def test_branches_stand_in_the_order_of_the_document(cli: Cli, almanac: Almanac) -> None:
+    task = {"type": "set", "config": {"values": {"x": 1}}}
+    branches = {"north-east": "ask", "post": "write", "a": "call"}
+    made = document()
+    made["nodes"][1:] = [
+        {"id": "all", "type": "parallel", "config": {"branches": branches}},
+        *({"id": name, **task} for name in ("ask", "write", "call")),
+    ]
+    made["edges"] = [{"from": "begin", "to": "all"}]
+    almanac.publish(made)
+    ulid = almanac.start("permits").ulid
+    take_turns(almanac.settings, ulid)
+
+    shown = labels(cli("show", ulid).out)
+
+    assert shown == ["begin", "all", "  north-east: ask", "  post: write", "  a: call"]
+
+
+def test_items_stand_in_their_order_whatever_was_opened_first(
+    cli: Cli, recorded: Recorded, ulid: str
+) -> None:
+    recorded.step("each", type="for_each", status="waiting")
+    for item in (2, 10, 1):
+        recorded.step("check", f"each.1:{item}", visit=item)
+
+    assert labels(cli("show", ulid).out) == ["each", "  1: check", "  2: check", "  10: check"]
+
+
+def test_visits_and_attempts_are_counted_where_there_are_several(
+    cli: Cli, recorded: Recorded, ulid: str
+) -> None:
+    recorded.step("check")
+    once = cli("show", ulid).out
+    recorded.step("check", visit=2)
+    again = cli("show", ulid).out
+    recorded.step("check", visit=2, attempt=2, status="running")
+    tried = cli("show", ulid).out
+
+    def heading(out: str) -> list[str]:
+        return out.split("\n\n")[1].splitlines()[0].split()
+
+    assert heading(once)[:3] == ["node", "type", "status"]
+    assert heading(again)[:4] == ["node", "type", "visit", "status"]
+    assert heading(tried)[:5] == ["node", "type", "visit", "attempt", "status"]
+    assert tried.split("\n\n")[1].splitlines()[3].split()[:5] == [
+        "check", "action", "2", "2", "running"
+    ]  # fmt: skip
+
+
+def test_a_failure_without_a_message_leaves_no_colon(
+    cli: Cli, recorded: Recorded, ulid: str, database_url: str
+) -> None:
+    recorded.step("check", status="failed", code="worker_lost")
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE workflow_instances SET status = 'failed', failure_code = 'worker_lost',"
+            " failed_node_id = 'check', failure_message = ''"
+        )
+
+    out = cli("show", ulid).out
+
+    assert "failed at check: worker_lost\n" in out
+    assert "worker_lost:" not in out
+    assert "worker_lost:" not in cli("list").out
 
 
 def test_structure_nests(cli: Cli, recorded: Recorded, ulid: str) -> None:
@@ -144,6 +212,41 @@ def test_children_stand_below_the_step_that_started_them(
     assert cli("show", one, "--json").data["parent"] == ulid
     assert ulid in cli("show", one).out
     assert data["parent"] is None
+
+
+def test_children_of_a_list_are_headed_by_the_places_of_their_items(
+    cli: Cli, almanac: Almanac
+) -> None:
+    almanac.publish(document())
+    made = document("orders")
+    config = {"workflow": "permits", "items": ["a", "b"]}
+    made["nodes"][1] = {"id": "ship", "type": "start_workflow", "config": config}
+    made["edges"] = [{"from": "begin", "to": "ship"}]
+    almanac.publish(made)
+    ulid = almanac.start("orders").ulid
+    take_turns(almanac.settings, ulid)
+    first, second = [child.ulid for child in almanac.show(ulid).children]
+
+    assert labels(cli("show", ulid).out)[1:] == ["ship", f"  0: {first}", f"  1: {second}"]
+    assert [child["index"] for child in cli("show", ulid, "--json").data["children"]] == [0, 1]
+
+
+def test_signals_that_are_kept_are_shown(cli: Cli, almanac: Almanac) -> None:
+    almanac.publish(waiting())
+    ulid = almanac.start("permits").ulid
+    almanac.signal(ulid, "paid", {"amount": 200}, "A-17", sender=("user", 3))
+    for _ in range(11):
+        almanac.signal(ulid, "waived")
+    take_turns(almanac.settings, ulid)
+
+    out, data = cli("show", ulid).out, cli("show", ulid, "--json").data
+
+    (kept,) = [part for part in out.split("\n\n") if part.startswith("signal kept")]
+    lines = kept.splitlines()
+    assert lines[1].split()[:5] == ["paid", "A-17", '{"amount":', "200}", "user:3"]
+    assert "and 2 more" in kept
+    assert [signal["name"] for signal in data["signals"]] == ["paid", *["waived"] * 11]
+    assert data["signals"][0]["payload"] == {"amount": 200}
 
 
 def test_commands_that_are_not_applied_yet_are_shown(cli: Cli, almanac: Almanac, ulid: str) -> None:

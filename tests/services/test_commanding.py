@@ -138,7 +138,10 @@ def test_what_the_status_rules_out_is_refused_at_once(
         code = {"pause": "already_paused", "resume": "not_paused", "retry": "not_failed"}.get(kind)
         ended = status in ENDED and kind != "retry"
         assert refused.value.code == ("ended" if ended else code)
-        assert refused.value.details == {"ulid": ulid, "kind": kind, "status": status}
+        details = {**refused.value.details}
+        assert ("remedy" in details) is (status in ENDED)
+        details.pop("remedy", None)
+        assert details == {"ulid": ulid, "kind": kind, "status": status}
     assert written(rows) == []
 
 
@@ -264,7 +267,7 @@ def test_what_became_of_a_command_is_told_once_it_was_applied(
     assert isinstance(error, Conflict)
     assert (error.code, error.details) == (
         "ended",
-        {"ulid": ulid, "kind": "signal", "id": signal.id},
+        {"ulid": ulid, "kind": "signal", "id": signal.id, "status": "pending"},
     )
     assert almanac.applied(signal) == refused
 
@@ -396,3 +399,55 @@ def test_commands_work_with_every_type_of_key(empty_database_url: str, kind: Any
         assert (row.id, row.sender) == (receipt.id, "user:mia")
         with pytest.raises(InvalidInput):
             almanac.inbox(ulid, cursor="7")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "told", "remedy"),
+    [
+        ("completed", None, "has ended; it completed at 2026-01-31 08:00:00Z", "almanac start KEY"),
+        ("cancelled", None, "has ended; it was cancelled at 2026-01-31 08:00:00Z", "almanac start"),
+        (
+            "failed",
+            "step_failed",
+            "has ended; it failed with step_failed at 2026-01-31 08:00:00Z",
+            "almanac retry ULID",
+        ),
+    ],
+)
+def test_a_refusal_tells_how_the_instance_ended_and_what_to_do(
+    almanac: Almanac, rows: Rows, ulid: str, status: str, code: str | None, told: str, remedy: str
+) -> None:
+    receipt = almanac.signal(ulid, "moved")
+    stamp(rows, receipt, '{"status": "refused", "reason": "ended"}')
+    rows(
+        "UPDATE workflow_instances SET status = %s, failure_code = %s,"
+        " ended_at = '2026-01-31T08:00:00Z'",
+        status,
+        code,
+    )
+
+    with pytest.raises(Conflict) as refused:
+        almanac.signal(ulid, "moved")
+    later = almanac.wait_applied(receipt, 0).as_error()
+
+    assert later is not None
+    for error in (refused.value, later):
+        assert error.message == f"signal refused: instance {ulid} {told}"
+        assert remedy in error.details["remedy"]
+        assert error.details["status"] == status
+
+
+def test_a_refusal_tells_how_the_instance_stands(almanac: Almanac, rows: Rows, ulid: str) -> None:
+    become(rows, "waiting")
+    with pytest.raises(Conflict, match=r"there is nothing to resume; it is waiting$"):
+        almanac.resume(ulid)
+    with pytest.raises(Conflict, match=r"there is nothing to retry; it is waiting$"):
+        almanac.retry(ulid)
+    receipt = almanac.signal(ulid, "moved")
+    stamp(rows, receipt, '{"status": "refused", "reason": "ended"}')
+
+    error = almanac.wait_applied(receipt, 0).as_error()
+
+    assert error is not None
+    assert error.message.endswith("has ended when it got to it; now it is waiting")
+    assert "remedy" not in error.details

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import Engine, event
 
-from adapter.errors import InvalidInput, NotFound
+from adapter.errors import InvalidInput, NotFound, Unavailable
 from adapter.execution.registry import Registry
 from tests.services.graphs import document, waiting
 from tests.services.turns import take_turns
@@ -267,3 +268,130 @@ def test_a_condition_is_told_as_one_would_say_it(almanac: Almanac) -> None:
     assert view.waiting_for == (
         'event permits.moved where (event.n gt 1 or not event.to eq "x") (move)',
     )
+
+
+def test_a_list_can_leave_children_out_or_hold_only_them(almanac: Almanac, rows: Rows) -> None:
+    almanac.publish(document())
+    parent, child, grandchild = [one.ulid for one in almanac.start_many("permits", [{}] * 3)]
+    for depth, (above, below) in enumerate([(parent, child), (child, grandchild)], 1):
+        rows(
+            "UPDATE workflow_instances SET depth = %s, parent_instance_id ="
+            " (SELECT id FROM workflow_instances WHERE ulid = %s) WHERE ulid = %s",
+            depth, above, below,
+        )  # fmt: skip
+
+    def found(**filters: Any) -> list[str]:
+        return [one.ulid for one in almanac.list(**filters).items]
+
+    assert found(top=True) == [parent]
+    assert found(parent=parent) == [child]
+    assert found(parent=child.lower()) == [grandchild]
+    assert found(parent=grandchild) == []
+    assert found(parent=parent, top=True) == []
+    with pytest.raises(NotFound):
+        almanac.list(parent=UNKNOWN)
+    with pytest.raises(InvalidInput) as refused:
+        almanac.list(parent="permits")
+    assert refused.value.code == "invalid_ulid"
+
+
+def test_branches_stand_in_the_order_of_their_nodes(almanac: Almanac) -> None:
+    branches = {"north-east": "ask-north", "post": "write", "a": "ask-south"}
+    tasks = [{"id": name, "type": "set", "config": {"values": {"x": 1}}}
+             for name in ("ask-north", "ask-south", "write")]  # fmt: skip
+    almanac.publish(
+        document(
+            nodes=[
+                {"id": "begin", "type": "trigger", "config": {"type": "manual"}},
+                {"id": "all", "type": "parallel", "config": {"branches": branches}},
+                *tasks,
+            ],
+            edges=[{"from": "begin", "to": "all"}],
+        )
+    )
+
+    view = almanac.show(run(almanac, {}))
+
+    assert view.branches == {"all": ("north-east", "a", "post")}
+    assert view.as_json()["branches"] == {"all": ["north-east", "a", "post"]}
+
+
+def starting(**config: Any) -> dict[str, Any]:
+    """A definition that starts instances of another one."""
+    return document(
+        "orders",
+        nodes=[
+            {"id": "begin", "type": "trigger", "config": {"type": "manual"}},
+            {"id": "ship", "type": "start_workflow", "config": {"workflow": "permits", **config}},
+        ],
+        edges=[{"from": "begin", "to": "ship"}],
+    )
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_children_of_a_list_carry_the_place_of_their_item(almanac: Almanac, wait: bool) -> None:
+    almanac.publish(waiting())
+    almanac.publish(starting(items=["a", "b", "c"], input={"case": "${ item }"}, wait=wait))
+    ulid = almanac.start("orders").ulid
+    take_turns(almanac.settings, ulid)
+
+    children = almanac.show(ulid).children
+
+    assert [child.index for child in children] == [0, 1, 2]
+    cases = [almanac.show(child.ulid).trigger_payload["case"] for child in children]
+    assert cases == ["a", "b", "c"]
+
+
+def test_a_child_of_a_retry_has_the_place_of_the_one_before(almanac: Almanac) -> None:
+    almanac.publish(waiting())
+    almanac.publish(starting(items=["a", "b"], on_failure="finish"))
+    ulid = almanac.start("orders").ulid
+    take_turns(almanac.settings, ulid)
+    kept, lost = almanac.show(ulid).children
+    almanac.cancel(lost.ulid)
+    take_turns(almanac.settings, lost.ulid, ulid)
+    almanac.emit("permits.moved", {})
+    take_turns(almanac.settings, kept.ulid, ulid)
+    assert almanac.show(ulid).status == "failed"
+    almanac.retry(ulid)
+    take_turns(almanac.settings, ulid)
+
+    children = almanac.show(ulid).children
+
+    assert [child.index for child in children] == [0, 1, 1]
+    assert [child.ulid for child in children[:2]] == [kept.ulid, lost.ulid]
+
+
+def test_a_single_child_has_no_place(almanac: Almanac) -> None:
+    almanac.publish(waiting())
+    almanac.publish(starting())
+    ulid = almanac.start("orders").ulid
+    take_turns(almanac.settings, ulid)
+
+    (child,) = almanac.show(ulid).children
+
+    assert child.index is None
+
+
+def test_waiting_reads_the_status_alone_until_the_end(almanac: Almanac) -> None:
+    almanac.publish(deciding())
+    ulid = run(almanac, {"case": "A", "amount": 1})
+    statements: list[str] = []
+
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        statements.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        with pytest.raises(Unavailable):
+            almanac.wait(almanac.start("permits", {}).ulid, timeout=0.5)
+        looks, statements[:] = list(statements), []
+        view = almanac.wait(ulid, timeout=30, most=1)
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+    steps = almanac.settings.tables.step_runs
+    assert len(looks) > 2
+    assert not any(steps in statement for statement in looks)
+    assert len([one for one in statements if f"FROM {steps} WHERE" in one]) == 1
+    assert [step.node for step in view.steps] == ["done"]

@@ -7,7 +7,7 @@ import typer
 from adapter.cli.columns import MIDDLE, Column, listing, stamp
 from adapter.cli.inputs import read_reference, read_since
 from adapter.cli.opening import AsJson, open_almanac
-from adapter.cli.output import print_json, shorten, stderr, stdout
+from adapter.cli.output import coded, print_json, shorten, stderr, stdout
 from adapter.services.views import InstanceSummary
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ def command(
     subject: Annotated[
         str | None, typer.Option(metavar="TYPE:ID", help="About this subject.")
     ] = None,
+    parent: Annotated[
+        str | None, typer.Option(metavar="ULID", help="Started by this instance.")
+    ] = None,
+    top: Annotated[bool, typer.Option("--top", help="Started by no other instance.")] = False,
     since: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Created since: 2026-01-31T08:00:00Z, or PT1H ago."),
@@ -47,6 +51,8 @@ def command(
         almanac list
         almanac list --key permits --status failed --since PT24H
         almanac list --subject permit:17 --json
+        almanac list --top
+        almanac list --parent 01JZ8X0V5M6T3C2R9Q4K7W1N8B --status failed
     """
     with open_almanac(ctx) as almanac:
         settings = almanac.settings
@@ -55,6 +61,8 @@ def command(
             status=status,
             owner=read_reference(owner, "owner", settings.owner_key_type),
             subject=read_reference(subject, "subject", settings.subject_key_type),
+            parent=parent,
+            top=top,
             since=read_since(since),
             limit=limit,
             cursor=cursor,
@@ -90,4 +98,4 @@ def _failure(one: InstanceSummary, width: int) -> str:
         return ""
     if width < MIDDLE:
         return one.failure.code
-    return shorten(f"{one.failure.code}: {one.failure.message or ''}")
+    return shorten(coded(one.failure.code, one.failure.message))

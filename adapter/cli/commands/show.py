@@ -21,7 +21,9 @@ def command(
     most: Annotated[
         int,
         typer.Option(
-            min=1, max=100_000, help="Step runs, waits, edges and children: the newest ones."
+            min=1,
+            max=100_000,
+            help="Step runs, waits, edges, children and effects: the newest ones.",
         ),
     ] = 1_000,
     why: Annotated[
@@ -33,7 +35,9 @@ def command(
     """Shows an instance: every step run, why each edge was taken, and what it waits for now.
 
     Branches and items stand below the node that owns them, instances below the step that started
-    them; of many, the first and the failed ones are drawn, and the JSON has them all.
+    them; of many, the first and the failed ones are drawn, and the JSON has them all. Where a node
+    was entered again, `visit` counts the times; where a step was tried again, `attempt`. Commands
+    that it has not got to are listed, and signals that it keeps until a step waits for them.
 
     With --wait the command ends with 7 when the instance failed or was cancelled, and with 5 when
     it has not ended in time.
@@ -45,8 +49,9 @@ def command(
     with open_almanac(ctx) as almanac:
         if wait is not None:
             with stderr().status(f"Waiting for {ulid}"):
-                almanac.wait(ulid, timeout=wait)
-        view = almanac.show(ulid, most=most)
+                view = almanac.wait(ulid, timeout=wait, most=most)
+        else:
+            view = almanac.show(ulid, most=most)
         choices = almanac.explain(ulid, most=most) if why else None
     print_instance(view, as_json=as_json, choices=choices)
     if wait is not None:
