@@ -50,7 +50,7 @@ class Heartbeat:
             asyncpg.PostgresError, OSError: The database cannot be reached.
         """
         report = self._relay.report
-        details = {
+        details: dict[str, Any] = {
             "started": report.started,
             "poked": report.poked,
             "again": report.again,
@@ -58,10 +58,10 @@ class Heartbeat:
             "matched": report.matched,
             "errors": report.errors,
             "last_error": report.last_error,
-            # The row's own times are the database's: this is for those who compare clocks.
-            "clock": datetime.now(UTC).isoformat(),
         }
         async with self._pool.acquire() as connection:
+            # The row's own times are the database's: this is for those who compare clocks.
+            details["clock"] = datetime.now(UTC).isoformat()
             await self._workers.beat(
                 connection, self._worker, name=self._name, task_queue=self._queue, details=details
             )

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from adapter.settings import Settings
 
+UNFINISHED: Final = "('pending', 'running', 'waiting', 'paused')"
+"""The statuses of instances that have not ended, as SQL: named, so that an index finds them."""
+
 MOST: Final = 10_000
 """Things that one question counts; beyond that it says "at least"."""
 

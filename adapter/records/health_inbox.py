@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adapter.records.children import ENDED
-from adapter.records.health import ago
+from adapter.records.health import UNFINISHED, ago
 from adapter.records.workers import ALIVE
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def unattended(names: TableNames) -> str:
     """Unfinished instances, where no worker is alive."""
     return f"""
 SELECT i.ulid AS id, i.updated_at AS at FROM {names.instances} i
-WHERE i.status NOT IN {ENDED} AND NOT EXISTS (
+WHERE i.status IN {UNFINISHED} AND NOT EXISTS (
   SELECT 1 FROM {names.workers} w
   WHERE w.stopped_at IS NULL AND w.seen_at > {ago(str(ALIVE))})"""
 
@@ -48,3 +47,10 @@ ORDER BY w.name"""
 
 CLOCK = "SELECT clock_timestamp() AS now"
 """The clock that everything is due by."""
+
+HELD = """
+SELECT a.pid::text AS id, a.xact_start AS at FROM pg_stat_activity a
+WHERE a.datname = current_database() AND a.backend_type = 'client backend'
+  AND a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid()
+  AND a.xact_start < clock_timestamp() - make_interval(secs => CAST(:held AS float8))"""
+"""Sessions whose transaction keeps the server from forgetting old versions of rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adapter.records.children import ENDED
-from adapter.records.health import ago
+from adapter.records.health import UNFINISHED, ago
 
 if TYPE_CHECKING:
     from adapter.settings import TableNames
@@ -22,7 +22,7 @@ def settled(names: TableNames, seconds: int) -> str:
     late = ago(str(seconds))
     return f"""
 SELECT i.ulid AS id, i.updated_at AS at FROM {names.instances} i
-WHERE i.status NOT IN {ENDED} AND i.updated_at < {late}
+WHERE i.status IN {UNFINISHED} AND i.updated_at < {late}
   AND NOT EXISTS (
     SELECT 1 FROM {names.inbox} b WHERE b.instance_id = i.id AND b.applied_at IS NULL
       AND (b.poked_at IS NULL OR b.poked_at > {late}))
@@ -34,13 +34,13 @@ def unfinished(names: TableNames) -> str:
     """A page of unfinished instances by ulid, those after ``:after``."""
     return f"""
 SELECT i.ulid FROM {names.instances} i
-WHERE i.status NOT IN {ENDED} AND i.ulid > CAST(:after AS bpchar)
+WHERE i.status IN {UNFINISHED} AND i.ulid > CAST(:after AS bpchar)
 ORDER BY i.ulid LIMIT CAST(:most AS integer)"""
 
 
 def count_unfinished(names: TableNames) -> str:
     """How many there are."""
-    return f"SELECT count(*) AS many FROM {names.instances} i WHERE i.status NOT IN {ENDED}"
+    return f"SELECT count(*) AS many FROM {names.instances} i WHERE i.status IN {UNFINISHED}"
 
 
 def standing(names: TableNames, seconds: int) -> str:

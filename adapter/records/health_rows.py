@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from adapter.records.awaited import unheard as unheard_waits
 from adapter.records.children import ENDED
 from adapter.records.drawing import SNAPSHOT
-from adapter.records.health import ago
+from adapter.records.health import UNFINISHED, ago
 
 if TYPE_CHECKING:
     from adapter.settings import TableNames
@@ -23,7 +23,7 @@ def orphaned_children(names: TableNames) -> str:
     return f"""
 SELECT c.ulid AS id, coalesce(p.ended_at, c.updated_at) AS at
 FROM {names.instances} c LEFT JOIN {names.instances} p ON p.id = c.parent_instance_id
-WHERE c.depth > 0 AND c.status NOT IN {ENDED} AND (
+WHERE c.depth > 0 AND c.status IN {UNFINISHED} AND (
   p.id IS NULL OR (p.status IN {ENDED} AND p.ended_at < {ago()} AND EXISTS (
     SELECT 1 FROM {names.waits} w
     WHERE w.step_run_id = c.parent_step_run_id AND w.kind = 'instances')))
@@ -127,4 +127,4 @@ SELECT i.ulid AS id, i.updated_at AS at
 FROM {names.instances} i LEFT JOIN LATERAL (
   SELECT j.seq FROM {names.journal} j WHERE j.instance_id = i.id ORDER BY j.seq DESC LIMIT 1
 ) last ON true
-WHERE i.status NOT IN {ENDED} AND i.lock_version <> coalesce(last.seq, 0)"""
+WHERE i.status IN {UNFINISHED} AND i.lock_version <> coalesce(last.seq, 0)"""

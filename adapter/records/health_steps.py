@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adapter.interpreter.entries import STEP_STARTED
-from adapter.records.children import ENDED
-from adapter.records.health import ago
+from adapter.records.health import UNFINISHED, ago
 from adapter.records.workers import ALIVE
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ def leases_over(names: TableNames) -> str:
     return f"""
 SELECT i.ulid AS id, min(s.lease_until) AS at
 FROM {names.step_runs} s JOIN {names.instances} i ON i.id = s.instance_id
-WHERE s.status = 'running' AND s.lease_until < {ago()} AND i.status NOT IN {ENDED}
+WHERE s.status = 'running' AND s.lease_until < {ago()} AND i.status IN {UNFINISHED}
 GROUP BY i.ulid"""
 
 
@@ -32,7 +31,7 @@ LEFT JOIN LATERAL (
   WHERE j.instance_id = s.instance_id AND j.step_run_id = s.id AND j.kind = '{STEP_STARTED}'
   ORDER BY j.seq DESC LIMIT 1) begun ON true
 WHERE s.status = 'running' AND s.lease_until IS NULL AND s.updated_at < {ago()}
-  AND i.status NOT IN {ENDED} AND NOT EXISTS (
+  AND i.status IN {UNFINISHED} AND NOT EXISTS (
     SELECT 1 FROM {names.workers} w WHERE w.id = begun.worker AND w.stopped_at IS NULL
       AND w.seen_at > {ago(str(ALIVE))})
 GROUP BY i.ulid"""

@@ -6,11 +6,15 @@ import time
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
+import psycopg
 import pytest
 
 from adapter.engine.executions import open_temporal
 from adapter.records.migrating import upgrade
+from adapter.services.diagnosing import examining
+from adapter.services.diagnosing.checks import snapshot_held
 from adapter.services.diagnosing.examining import diagnose
 from adapter.settings import Settings
 from temporal_workflows.dev.ports import free_ports
@@ -70,7 +74,7 @@ def test_a_namespace_that_is_not_there(settings: Settings) -> None:
 
 
 def test_servers_that_say_nothing_are_given_up(settings: Settings) -> None:
-    with silent() as one, silent() as other:
+    with silent() as one, silent() as other, patch.object(examining, "CALL", 1.0):
         began = time.monotonic()
         report = diagnose(
             settings.model_copy(
@@ -114,6 +118,21 @@ def test_settings_that_are_not_those_of_the_database(settings: Settings) -> None
     assert "primary_key_type" in report.findings[0].meaning
     assert "owner_key_type" in report.findings[0].meaning
     assert diagnose(settings).healthy
+
+
+def test_a_transaction_that_is_open_for_long(settings: Settings) -> None:
+    with psycopg.connect(settings.database_url or "") as reader:
+        reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        reader.execute("SELECT 1")
+        assert diagnose(settings).healthy
+        with patch.object(snapshot_held, "LONG", 0.0):
+            report = diagnose(settings)
+        assert [(one.code, one.samples) for one in report.findings] == [
+            ("snapshot_held", (str(reader.info.backend_pid),))
+        ]
+        reader.rollback()
+        with patch.object(snapshot_held, "LONG", 0.0):
+            assert diagnose(settings).healthy
 
 
 async def test_unfinished_instances_and_nobody_who_works(patient: Patient) -> None:

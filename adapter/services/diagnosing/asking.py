@@ -54,6 +54,7 @@ class Asking:
         try:
             self._parts = self._run(self._open(), 3 * self._seconds)
         except BaseException:
+            self._opened = None
             self._stop()
             raise
         return self
@@ -70,11 +71,16 @@ class Asking:
     ) -> T:
         """Runs a coroutine of the engine's, and returns what it returns.
 
+        What is asked may be asked twice: a server under load may be late once.
+
         Raises:
             Unavailable: The engine does not answer, or not in time.
         """
         assert self._parts is not None
-        return self._run(call(*self._parts), seconds)
+        try:
+            return self._run(call(*self._parts), seconds)
+        except Unavailable:
+            return self._run(call(*self._parts), seconds)
 
     async def _open(self) -> Opened:
         opener = self._opener
@@ -82,10 +88,12 @@ class Asking:
             from adapter.engine.executions import open_temporal
 
             opener = open_temporal
-        opened = opener(self._settings, self._seconds)
-        parts = await opened.__aenter__()
-        self._opened = opened
-        return parts
+        try:
+            self._opened = opener(self._settings, self._seconds)
+            return await self._opened.__aenter__()
+        except Unavailable:
+            self._opened = opener(self._settings, self._seconds)
+            return await self._opened.__aenter__()
 
     def _run(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
         async def limited() -> T:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 STATEMENT: Final = 10.0
 """Seconds that one statement may take."""
 
-CALL: Final = 5.0
-"""Seconds that one call to Temporal may take."""
+CALL: Final = 10.0
+"""Seconds that one call to Temporal may take; it is tried twice."""
 
 SPARE: Final = 30.0
 """Seconds beyond the sweep's interval until what the sweep mends counts as a fault."""

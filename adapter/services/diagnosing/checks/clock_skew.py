@@ -12,6 +12,9 @@ from adapter.services.diagnosing.examination import CALL, Examination
 TOLERANCE: Final = 5.0
 """Seconds that clocks may be apart."""
 
+LATE: Final = 15.0
+"""Seconds by which a worker's clock may seem to be behind: its signs of life take some time."""
+
 POLLING: Final = 120.0
 """Seconds within which a worker that lives asks Temporal for work at least once."""
 
@@ -36,7 +39,7 @@ def _own(examination: Examination) -> Iterator[tuple[str, float]]:
 
 def _workers(examination: Examination) -> Iterator[tuple[str, float]]:
     for row in examination.database.rows(clocks(examination.settings.tables)):
-        if abs(row.ahead) > TOLERANCE:
+        if not -LATE < row.ahead < TOLERANCE:
             yield f"worker {row.name}", row.ahead
 
 
