@@ -15,6 +15,7 @@ from tests.patterns.documents import (
     start_workflow,
     wait,
 )
+from tests.survival.scale import scaled
 
 
 def act(action: str, *names: str, **more: Any) -> list[dict[str, Any]]:
@@ -70,6 +71,8 @@ CHAIN = document(
 )
 """Inline steps, one after the other, for many seconds."""
 
+BRIEF = document("brief", *act("note", "one"), end("end"), edges=["trigger one end"])
+
 ASKED = document(
     "asked",
     wait("told", signal="on", timeout="PT10M"),
@@ -77,6 +80,17 @@ ASKED = document(
     edges=["trigger told after"],
 )
 """Waits for a signal."""
+
+CALLED = document(
+    "called",
+    wait("told1", signal="on", correlation="1"),
+    *act("note", "a", "b", "c"),
+    wait("heard", event="go", match=OWN),
+    wait("told2", signal="on", correlation="2"),
+    end("end"),
+    edges=["trigger told1 a heard b told2 c end"],
+)
+"""Waits again and again; between its waits it has work for a moment."""
 
 KID = document(
     "kid",
@@ -105,14 +119,15 @@ def single(key: str, action: str, **more: Any) -> dict[str, Any]:
     )
 
 
-SLOWLY = {"max_attempts": 2, "backoff": "constant", "initial": "PT4S"}
+SPAN = scaled("PT4S", "PT30S")
+SLOWLY = {"max_attempts": 2, "backoff": "constant", "initial": SPAN}
 MANY = document(
     "many",
     parallel("fork", "brief retried slept heard told kids", on_failure="finish"),
     *act("note", "brief", "after"),
     *act("queued", "then"),
     *act("fails.once", "retried", retry=SLOWLY),
-    delay("slept", "PT4S"),
+    delay("slept", SPAN),
     wait("heard", event="go", match=OWN),
     wait("told", signal="on"),
     start_workflow("kids", "kid", items=[1, 2]),

@@ -12,7 +12,7 @@ from adapter.errors import Conflict
 from tests.eventually import eventually
 from tests.records.databases import fresh_database
 from tests.survival.bed import PATIENCE, Bed, open_bed
-from tests.survival.graphs import KID, LOAD, MANY
+from tests.survival.graphs import ASKED, BRIEF, KID, LOAD, MANY
 from tests.survival.load import begin, differences
 from tests.survival.records import assert_sound
 from tests.survival.scale import LONG, scaled
@@ -27,12 +27,13 @@ from tests.survival.servers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from temporal_workflows.dev.stack import Stack
 
 INSTANCES = scaled(12, 100)
+STARTS = scaled(300, 10_000)
 DOWN = scaled(1.5, 8.0)
 A_MINUTE = 60.0
 
@@ -54,6 +55,7 @@ def own_bed(servers: Stack, tmp_path: Path) -> Iterator[Bed]:
         yield bed
 
 
+@pytest.mark.timeout(scaled(180, 600))
 @pytest.mark.parametrize("server", ["postgres", "temporal"])
 def test_a_server_that_stops_and_one_that_dies_leave_the_rows_of_an_undisturbed_run(
     own_bed: Bed, servers: Stack, server: Literal["postgres", "temporal"]
@@ -163,10 +165,12 @@ SELECT count(*) = 0 FROM unnest(%s::bpchar[]) u WHERE NOT EXISTS (
 
 
 @pytest.mark.timeout(scaled(180, 600))
-def test_instances_whose_executions_an_operator_terminated_go_on(own_bed: Bed) -> None:
+def test_instances_whose_executions_an_operator_terminated_go_on_by_themselves(
+    own_bed: Bed,
+) -> None:
     bed = own_bed
     bed.start(2)
-    ulids, kids = in_the_midst(bed, scaled(3, 20))
+    ulids, kids = in_the_midst(bed, scaled(2, 20))
 
     terminate(bed.settings.temporal_address or "", *ulids, *kids)
     bed.until(DONE, ulids)
@@ -174,6 +178,68 @@ def test_instances_whose_executions_an_operator_terminated_go_on(own_bed: Bed) -
     bed.all_end(PATIENCE)
 
     assert bed.statuses("many") == {"completed": len(ulids)}
+    assert_sound(bed)
+
+
+@pytest.mark.timeout(scaled(180, 600))
+def test_what_temporal_has_lost_is_named_by_doctor_and_rebuilt_on_request(
+    own_bed: Bed, servers: Stack
+) -> None:
+    bed = own_bed
+    # So that nothing goes on by itself.
+    bed.more["WORKER__SWEEP_INTERVAL"] = "PT1H"
+    bed.publish(ASKED)
+    bed.start(2)
+    started = bed.almanac.start_many("asked", [{}] * scaled(10, 500))
+    bed.until("SELECT bool_and(status = 'waiting') FROM workflow_instances")
+    terminated = started[0].ulid
+    terminate(bed.settings.temporal_address or "", terminated)
+
+    def named() -> dict[str, int]:
+        found = {one.code: one.count for one in bed.almanac.doctor().findings}
+        assert found
+        return found
+
+    assert eventually(named, PATIENCE) == {"execution_terminated": 1}
+    assert bed.almanac.rebuild(terminated).poked == 1
+    wipe(servers)
+    assert eventually(named, PATIENCE) == {"execution_missing": len(started)}
+    assert bed.almanac.rebuild_all().poked == len(started)
+
+    def healthy() -> None:
+        assert bed.almanac.doctor().findings == ()
+
+    eventually(healthy, PATIENCE)
+    for one in started:
+        bed.almanac.signal(one.ulid, "on")
+    bed.all_end(PATIENCE)
+    assert bed.statuses() == {"completed": len(started)}
+    assert_sound(bed)
+
+
+@pytest.mark.timeout(scaled(180, 900))
+def test_starts_while_temporal_is_down_are_taken_and_done_when_it_is_back(
+    own_bed: Bed, servers: Stack, record_property: Callable[[str, object], None]
+) -> None:
+    bed = own_bed
+    bed.publish(BRIEF)
+    bed.start(2)
+    servers.temporal.kill()
+    began = time.monotonic()
+    for _ in range(STARTS // 100):
+        bed.almanac.start_many("brief", [{}] * 100)
+    record_property("starts per second", STARTS / (time.monotonic() - began))
+    dropped = bed.almanac.start("brief").ulid
+    bed.almanac.cancel(dropped)
+    bed.reaches(dropped, "cancelled")
+    assert bed.statuses() == {"pending": STARTS, "cancelled": 1}
+
+    servers.temporal.start()
+    back = time.monotonic()
+    bed.all_end(scaled(90, 600))
+
+    record_property("ends per second", STARTS / (time.monotonic() - back))
+    assert bed.statuses() == {"completed": STARTS, "cancelled": 1}
     assert_sound(bed)
 
 

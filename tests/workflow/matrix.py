@@ -19,6 +19,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner
 from adapter.engine.names import workflow_id
 from adapter.errors import StepError
 from adapter.interpreter.apply import fold
+from adapter.interpreter.state import State
 from adapter.records.load import Loader
 from adapter.records.writers import is_step_token
 from temporal_workflows.worker import running_worker
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from adapter.execution.context import ActionContext
-    from adapter.interpreter.state import State
     from tests.workflow.cells import Cell
     from tests.workflow.system import System
 
@@ -478,7 +478,9 @@ async def read(system: System, ulids: list[str] | None = None) -> dict[str, Reco
         keyed: dict[Any, Recorded] = {}
         for row in instances:
             loaded = await loader.load(connection, row["ulid"])
-            recorded = Recorded(dict(row), [], [], [], [], fold(loaded.entries))
+            recorded = Recorded(
+                dict(row), [], [], [], [], fold(loaded.entries, State(seq=loaded.since))
+            )
             found[row["ulid"]] = keyed[row["id"]] = recorded
         for table, order in (
             ("step_runs", "id"),

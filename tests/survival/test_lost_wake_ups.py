@@ -1,0 +1,92 @@
+"""Workers and relays that die at any moment, and instances that must not be forgotten by them."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.survival.graphs import CALLED
+from tests.survival.records import assert_sound
+from tests.survival.scale import scaled
+
+if TYPE_CHECKING:
+    from tests.survival.bed import Bed
+
+INSTANCES = scaled(60, 300)
+SECONDS = scaled(12, 60)
+RUNS = scaled(1, 10)
+IDLE = 10.0
+"""Seconds that an instance may stand still although it has work."""
+
+LONGEST = """
+SELECT coalesce(extract(epoch FROM max(clock_timestamp() - greatest(since, i.updated_at))), 0)
+  ::float8
+FROM workflow_instances i JOIN (
+  SELECT instance_id, created_at AS since FROM workflow_inbox WHERE applied_at IS NULL
+  UNION ALL
+  SELECT instance_id, updated_at FROM workflow_step_runs WHERE status IN ('scheduled', 'running')
+  UNION ALL
+  SELECT w.instance_id, e.created_at FROM workflow_waits w JOIN workflow_events e
+    ON e.key = w.event_key AND e.payload @> w.match WHERE w.status = 'pending'
+) work ON work.instance_id = i.id
+WHERE i.ended_at IS NULL"""
+"""How long ago the instance that has stood still longest did something."""
+
+
+class Watch(threading.Thread):
+    """Looks twice a second how long instances stand still."""
+
+    def __init__(self, bed: Bed) -> None:
+        super().__init__(daemon=True)
+        self.longest = 0.0
+        self._bed = bed
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        while not self._over.wait(0.5):
+            self.longest = max(self.longest, self._bed.value(LONGEST))
+
+    def end(self) -> float:
+        self._over.set()
+        self.join()
+        return self.longest
+
+
+@pytest.mark.timeout(scaled(240, 600))
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_no_instance_is_forgotten_while_workers_and_relays_die(bed: Bed, seed: int) -> None:
+    chance = random.Random(seed)
+    bed.publish(CALLED)
+    for _ in range(2):
+        bed.start(odd="dying")
+    payloads = [{"run": "called", "n": n} for n in range(INSTANCES)]
+    ulids = [started.ulid for started in bed.almanac.start_many("called", payloads)]
+    watch = Watch(bed)
+    watch.start()
+
+    sent = [(n, part) for n in range(INSTANCES) for part in range(3)]
+    chance.shuffle(sent)
+    began, kill_at = time.monotonic(), time.monotonic() + chance.uniform(1, 2)
+    for done, (n, part) in enumerate(sent):
+        time.sleep(max(0.0, began + SECONDS * done / len(sent) - time.monotonic()))
+        if part == 0:
+            bed.almanac.emit("go", payloads[n])
+        else:
+            bed.almanac.signal(ulids[n], "on", correlation=str(part))
+        if time.monotonic() > kill_at:
+            chance.choice(bed.living or bed.workers[-1:]).kill()
+            kill_at = time.monotonic() + chance.uniform(1, 2)
+        while len(bed.living) < 2:
+            bed.launch("dying")
+    bed.all_end(60)
+
+    longest = watch.end()
+    dead = [worker for worker in bed.workers if not worker.lives]
+    assert len(dead) >= SECONDS / 3
+    assert bed.statuses() == {"completed": INSTANCES}
+    assert longest <= IDLE
+    assert_sound(bed)
