@@ -19,6 +19,7 @@ from ulid import ULID
 from adapter.client.almanac import Almanac
 from adapter.execution.registry import Registry
 from adapter.settings import Settings
+from tests.driving import programs
 from tests.eventually import eventually
 
 if TYPE_CHECKING:
@@ -102,11 +103,13 @@ class Bed:
 
     def launch(self, odd: str | None = None) -> WorkerProcess:
         """Starts a worker and does not wait for it."""
-        how = ["adapter.cli"] if odd is None else ["tests.survival.odd_worker", odd]
+        how = programs.almanac()
+        if odd is not None:
+            how = [sys.executable, "-m", "tests.survival.odd_worker", odd]
         log = self.directory / f"worker{len(self.workers)}.log"
         with log.open("wb") as written:
             process = subprocess.Popen(
-                [sys.executable, "-m", *how, "worker", "--import", HANDLERS],
+                [*how, "worker", "--import", HANDLERS],
                 cwd=self.directory,
                 env=self._environment(),
                 stdout=written,
@@ -228,6 +231,7 @@ class Bed:
             **{name: value for name, value in os.environ.items() if name[:8] != "ALMANAC_"},
             **{f"ALMANAC_{name}": value for name, value in named.items()},
             "PYTHONPATH": str(ROOT),
+            **programs.environment(),
         }
 
 

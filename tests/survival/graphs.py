@@ -64,7 +64,7 @@ CAREFUL = document(
 CHAIN = document(
     "chain",
     put("zero", n=0),
-    repeat("again", "one", until="state.n >= 400", max_iterations=1000),
+    repeat("again", "one", until="state.n >= 4000", max_iterations=5000),
     *act("note", "one"),
     put("count", n="${ state.n + 1 }"),
     edges=["trigger zero again", "one count"],

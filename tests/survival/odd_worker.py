@@ -11,8 +11,8 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
-from adapter.cli.main import run
 from adapter.engine.temporal import TemporalEngine
+from tests.driving.programs import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,7 +26,7 @@ FROM workflow_instances i, generate_series(1, {BATCH}) n WHERE i.ulid = %s"""
 
 
 @pytest.mark.timeout(scaled(180, 900))
-def test_a_thousand_commands_a_second_to_one_instance_hold_up_neither_it_nor_others(
+def test_a4_b11_a_thousand_commands_a_second_to_one_instance_hold_up_neither_it_nor_others(
     bed: Bed,
 ) -> None:
     bed.publish(ASKED, CHAIN)

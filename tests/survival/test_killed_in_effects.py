@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EFFECTS = ("run", "fail", "held")
 
 
-def test_an_effect_in_which_its_worker_died_happens_as_often_as_was_asked_for(bed: Bed) -> None:
+def test_a8_an_effect_in_which_its_worker_died_happens_as_often_as_was_asked_for(bed: Bed) -> None:
     bed.publish(single("run", "slow.run"), single("fail", "slow.fail"), single("book", "held.book"))
     (victim,) = bed.start()
     for key in ("run", "fail", "book"):

@@ -98,7 +98,7 @@ def answered(bed: Bed, killed: float, ulids: list[str]) -> list[float]:
     return eventually(all_did, PATIENCE)
 
 
-def test_instances_that_ran_or_waited_go_on_within_five_seconds_of_a_kill(bed: Bed) -> None:
+def test_a15_instances_that_ran_or_waited_go_on_within_five_seconds_of_a_kill(bed: Bed) -> None:
     bed.publish(CHAIN, ASKED)
     victim, _ = bed.start(2)
     running = [started.ulid for started in bed.almanac.start_many("chain", [{}] * EACH)]

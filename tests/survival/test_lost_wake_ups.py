@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.survival.bed import Bed
 
 INSTANCES = scaled(60, 300)
-SECONDS = scaled(12, 60)
+SECONDS = scaled(9, 60)
 RUNS = scaled(1, 10)
 IDLE = 10.0
 """Seconds that an instance may stand still although it has work."""
@@ -58,7 +58,7 @@ class Watch(threading.Thread):
 
 @pytest.mark.timeout(scaled(240, 600))
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_no_instance_is_forgotten_while_workers_and_relays_die(bed: Bed, seed: int) -> None:
+def test_b1_b8_no_instance_is_forgotten_while_workers_and_relays_die(bed: Bed, seed: int) -> None:
     chance = random.Random(seed)
     bed.publish(CALLED)
     for _ in range(2):
