@@ -13,10 +13,10 @@ DRIVEN := --ignore-glob "tests/workflow/test_matrix*" tests/workflow tests/attac
 IMPORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test soak check format bench lock wheel clean
+.PHONY: help setup demo dev test soak soak-exit check format bench lock wheel clean
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## Make .venv with the locked requirements (quick when nothing changed)
 
@@ -32,6 +32,9 @@ test: setup ## Run the tests: about 6 minutes on two idle cores
 soak: setup ## Run the tests that have workers, driven in other ways: about 10 minutes
 	@ALMANAC_TEST_DRIVING=continued $(BIN)/python -m pytest $(PYTEST_ARGS) $(DRIVEN)
 	@ALMANAC_TEST_DRIVING=twice $(BIN)/python -m pytest $(PYTEST_ARGS) $(DRIVEN)
+
+soak-exit: setup ## End more than a hundred processes that used Temporal: about 5 minutes
+	@ALMANAC_TEST_EXITS=8 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/test_exits.py
 
 check: setup ## Lint, formatting, types and the import rule
 	@$(BIN)/ruff check .

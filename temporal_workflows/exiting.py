@@ -1,14 +1,15 @@
-"""How a process that has used Temporal ends.
+"""How a program of ours ends that may have used Temporal.
 
 temporalio's core runs on threads that Python did not start. On Python 3.11 such a thread may
 still want the interpreter while it is being torn down; ``PyGILState_Release`` then finds its
-thread state gone and aborts the process: exit code 134 and a dump on stderr, about once in
-fifteen ends, *after* all work is done and written. Nothing that the program does beforehand
-closes that window, since the core offers no way to join its threads. Whoever started us (a
-supervisor, a shell, CI) would see a crash that is none.
+thread state gone and aborts the process: exit code 134 and a dump on stderr, *after* all work is
+done and written. Whoever started us (a supervisor, a shell, CI) would see a crash that is none.
 
-So an entry point ends by :func:`leave` once its own resources are closed: what is buffered is
-written, and the operating system takes the process away without a teardown.
+``adapter.engine.threads`` joins those threads at the end of any process that connects through it,
+so programs of others may end as they like. Ours do not depend on what else runs in the process: a
+handler that hangs in a thread, a client that a test has made by itself. They end by :func:`leave`
+once their own resources are closed: what is buffered is written, and the operating system takes
+the process away without a teardown.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from adapter.engine.threads import threads
 from adapter.engine.unreachable import reason_of
 from adapter.errors import Misconfigured, Unavailable
 
@@ -35,7 +36,8 @@ async def connect(settings: Settings, seconds: float = CONNECT_TIMEOUT) -> Clien
         raise Misconfigured("no Temporal server is named; set ALMANAC_TEMPORAL_ADDRESS")
     try:
         async with asyncio.timeout(seconds):
-            client = await Client.connect(address, namespace=namespace)
+            client = await Client.connect(address, namespace=namespace, runtime=threads.get())
+            threads.serves(client)
             request = DescribeNamespaceRequest(namespace=namespace)
             await client.workflow_service.describe_namespace(request)
             return client
