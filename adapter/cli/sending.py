@@ -85,7 +85,7 @@ def _tell(result: Applied, *, as_json: bool) -> None:
         print_json(result.as_json())
     elif result.kept:
         stderr().print(
-            f"done: it is kept, as no step waits for it; see it with: almanac show {result.ulid}",
+            f"done: it is kept, no step has taken it yet; see it with: almanac show {result.ulid}",
             soft_wrap=True,
         )
     else:

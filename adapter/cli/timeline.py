@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.padding import Padding
 from rich.table import Table
 
-from adapter.cli.columns import MIDDLE, Column, listing, stamp
+from adapter.cli.columns import Column, listing, stamp
 from adapter.cli.output import cell, coded, moment, plain, print_json, shorten, stdout
+from adapter.cli.steps import steps_of
 from adapter.cli.told import what_was_told
-from adapter.cli.tree import Branch, tree_of
+from adapter.cli.tree import tree_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from rich.console import Console
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
         InstanceView,
         Reference,
         SignalView,
-        StepView,
+        StopView,
     )
 
 T = TypeVar("T")
@@ -48,7 +47,7 @@ def print_instance(
     tree = tree_of(view)
     if tree:
         console.print()
-        console.print(_steps(tree, console.width))
+        console.print(steps_of(tree, console.width))
     shown = {"", *(branch.line for branch in tree)}
     if any(edge.line in shown for edge in view.edges):
         console.print()
@@ -62,13 +61,20 @@ def print_instance(
     if view.signals:
         console.print()
         console.print(_signals(view.signals, console.width))
+    _standing(console, view)
+
+
+def _standing(console: Console, view: InstanceView) -> None:
+    """Prints what it waits for, or why it stopped."""
     for sentence in view.waiting_for[:SENTENCES]:
         console.print(f"waits for {plain(sentence)}", style="yellow", markup=False)
     if (left := len(view.waiting_for) - SENTENCES) > 0:
         console.print(f"waits for {left} more", style="yellow", markup=False)
+    if view.stopped is not None:
+        console.print(plain(_stopped(view.status, view.stopped)), style="yellow", markup=False)
     if view.failure is not None:
         where = "" if view.failure.node is None else f" at {view.failure.node}"
-        told = f"failed{where}: {coded(view.failure.code, view.failure.message)}"
+        told = f"{view.status}{where}: {coded(view.failure.code, view.failure.message)}"
         console.print(plain(told), style="red", markup=False)
 
 
@@ -95,80 +101,6 @@ def _facts(view: InstanceView) -> Table:
         if value:
             facts.add_row(cell(name), cell(value))
     return facts
-
-
-def _steps(tree: Sequence[Branch], width: int) -> Table:
-    columns: list[Column[Branch]] = [
-        # The ulid of a child has to be whole, to be copied.
-        Column("node", _label, whole=any(branch.child for branch in tree), least=10),
-        Column("type", lambda branch: _of(branch).type, shown_from=MIDDLE),
-        *_counts(tree),
-        Column("status", lambda branch: _of(branch).status, whole=True),
-        Column("outcome", lambda branch: _of(branch).outcome, least=7),
-        Column(
-            "started",
-            lambda branch: stamp(_of(branch).started, width),
-            whole=True,
-            shown_from=MIDDLE,
-        ),
-        Column("took", lambda branch: _of(branch).took, whole=True),
-        Column("output or error", lambda branch: _of(branch).told, least=16),
-    ]
-    return listing(columns, tree, width)
-
-
-def _counts(tree: Sequence[Branch]) -> list[Column[Branch]]:
-    """Which visit and which attempt a step is, where one of them is not the first."""
-    steps = [branch.step for branch in tree if branch.step is not None]
-    counts: list[Column[Branch]] = []
-    if any(step.visit > 1 for step in steps):
-        counts.append(Column("visit", lambda branch: _of(branch).visit))
-    if any(step.attempt > 1 for step in steps):
-        counts.append(Column("attempt", lambda branch: _of(branch).attempt))
-    return counts
-
-
-def _label(branch: Branch) -> str:
-    return branch.label
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    type: str = ""
-    visit: str = ""
-    attempt: str = ""
-    status: str = ""
-    outcome: str | None = ""
-    started: datetime | None = None
-    took: str = ""
-    told: str = ""
-
-
-def _of(branch: Branch) -> _Told:
-    step, child = branch.step, branch.child
-    if child is not None:
-        took = _took(child.started_at, child.ended_at)
-        return _Told(child.key, status=child.status, started=child.started_at, took=took)
-    if step is None:
-        return _Told()
-    return _Told(
-        step.type,
-        str(step.visit),
-        str(step.attempt),
-        step.status,
-        step.outcome,
-        step.started_at,
-        _took(step.started_at, step.finished_at),
-        _told(step),
-    )
-
-
-def _told(step: StepView) -> str:
-    if step.error_code is not None:
-        return shorten(coded(step.error_code, step.error_message), 120)
-    if step.status == "running" and step.progress_at is not None:
-        return f"so far: {shorten(step.progress, 110)}"
-    return shorten(step.output)
 
 
 def _way(view: InstanceView, shown: set[str], width: int) -> Table:
@@ -236,11 +168,9 @@ def _some(columns: Sequence[Column[T]], rows: Sequence[T], width: int) -> Table:
     return listed
 
 
-def _took(began: datetime | None, ended: datetime | None) -> str:
-    if began is None or ended is None:
-        return ""
-    seconds = (ended - began).total_seconds()
-    return f"{seconds * 1000:.0f} ms" if seconds < 10 else f"{seconds:.1f} s"
+def _stopped(status: str, stop: StopView) -> str:
+    by = "" if stop.sender is None else f" by {stop.sender}"
+    return f"{status}{by} at {moment(stop.at)}{'' if stop.reason is None else f': {stop.reason}'}"
 
 
 def _named(reference: Reference | None) -> str:

@@ -21,7 +21,7 @@ def what_was_told(row: InboxView) -> str:
         case "event":
             parts = [row.event, shorten(row.payload)]
         case "pause" | "cancel":
-            parts = [payload.get("reason")]
+            parts = [payload.get("reason"), "by its parent" if payload.get("by") else None]
         case "child":
             parts = [payload.get("ulid"), payload.get("status")]
         case "start" | "resume" | "retry":

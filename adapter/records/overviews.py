@@ -125,6 +125,12 @@ LEFT JOIN (
     CASE jsonb_typeof(o.output -> 'ulids') WHEN 'array' THEN o.output -> 'ulids' END) {listed}
   WHERE o.{of_instance} AND o.node_type = 'start_workflow') p ON p.ulid = newest.ulid
 ORDER BY newest.created_at, newest.id""")
+        self._stop = text(f"""
+SELECT j.data ->> 'reason' AS reason, b.sender, j.at FROM {names.journal} j
+LEFT JOIN {names.inbox} b
+  ON b.instance_id = j.instance_id AND b.id::text = j.data ->> 'inbox'
+WHERE j.{of_instance} AND j.kind = CAST(:kind AS varchar)
+ORDER BY j.seq DESC LIMIT 1""")
         self._status = text(
             f"SELECT status FROM {names.instances} WHERE ulid = CAST(:ulid AS varchar)"
         )
@@ -157,6 +163,10 @@ ORDER BY newest.created_at, newest.id""")
     def children(self, connection: Connection, ulid: str, most: int) -> Sequence[Row[Any]]:
         """Returns the newest instances that an instance has started, in that order."""
         return connection.execute(self._children, {"ulid": ulid, "most": most}).all()
+
+    def stop(self, connection: Connection, ulid: str, kind: str) -> Row[Any] | None:
+        """Returns what has paused or cancelled an instance: the latest entry of that kind."""
+        return connection.execute(self._stop, {"ulid": ulid, "kind": kind}).one_or_none()
 
     def page(
         self, connection: Connection, filters: Mapping[str, Any], most: int

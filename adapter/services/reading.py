@@ -25,11 +25,12 @@ from adapter.services.rows import (
     reference_of,
     signal_of,
     step_of,
+    stop_of,
     summary_of,
     wait_of,
 )
 from adapter.services.texts import is_printable
-from adapter.services.views import InstanceSummary, InstanceView, Page
+from adapter.services.views import STOPPED, InstanceSummary, InstanceView, Page
 
 if TYPE_CHECKING:
     from adapter.settings import Settings
@@ -73,6 +74,9 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
         child_of(child, listing) for child in records.children(connection, known, most)
     )
     unapplied = commands_of(settings).unapplied(connection, known, min(most, MAX_COMMANDS))
+    stop = None
+    if row.status in STOPPED:
+        stop = records.stop(connection, known, row.status)
     kept = kept_of(settings)
     signals = kept.signals(connection, known, min(most, MAX_COMMANDS))
     effects = kept.effects(connection, known, most)
@@ -85,11 +89,12 @@ def show(joined: Joined, settings: Settings, ulid: str, *, most: int = TIMELINE)
         trigger_payload=None if row.trigger_payload is None else orjson.loads(row.trigger_payload),
         actor_mode=row.actor_mode,
         starter=reference_of(row.starter_type, row.starter_id),
-        waiting_for=waiting_for(row.status, steps, waits, document),
+        waiting_for=waiting_for(row.status, steps, waits, children, document),
         steps=steps,
         waits=waits,
         edges=edges,
         parent=row.parent,
+        stopped=None if stop is None else stop_of(stop),
         children=children,
         commands=tuple(inbox_of(command) for command in unapplied),
         signals=tuple(signal_of(signal) for signal in signals),

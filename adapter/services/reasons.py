@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from adapter.interpreter.entries import FAILED, FAILURE
 from adapter.interpreter.structure import owner_of
 from adapter.services.outlines import types_of
-from adapter.services.views import ENDED, StepView, WaitView
+from adapter.services.views import ENDED, ChildView, StepView, WaitView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,6 +127,7 @@ def waiting_for(
     status: str,
     steps: Sequence[StepView],
     waits: Sequence[WaitView],
+    children: Sequence[ChildView],
     document: Mapping[str, Any],
 ) -> tuple[str, ...]:
     """Returns what has to happen for an instance to go on, a sentence for each thing.
@@ -135,6 +136,7 @@ def waiting_for(
         status: The instance's.
         steps: Its step runs.
         waits: Its waits.
+        children: What it has started; those that have ended are not waited for.
         document: The published document.
     """
     if status in ENDED:
@@ -142,7 +144,8 @@ def waiting_for(
     if status == "pending":
         return ("a worker that begins it",)
     told = ["a resume"] if status == "paused" else []
-    told += [_wait(wait) for wait in waits if wait.status == "pending"]
+    ended = frozenset(child.ulid for child in children if child.status in ENDED)
+    told += [_wait(wait, ended) for wait in waits if wait.status == "pending"]
     for step in steps:
         if step.type in STRUCTURE:
             continue
@@ -169,10 +172,10 @@ def _handler(document: Mapping[str, Any], node: str) -> str:
     )
 
 
-def _wait(wait: WaitView) -> str:
+def _wait(wait: WaitView, ended: frozenset[str]) -> str:
     until = "" if wait.due_at is None else f" until {_time(wait.due_at)}"
     if wait.kind == "instances":
-        return f"the end of {_instances(wait)}{until} ({wait.node})"
+        return f"the end of {_instances(wait, ended)}{until} ({wait.node})"
     if wait.kind == "timer":
         return f"the time{until} ({wait.node})"
     named = ", ".join(wait.signals) or wait.event or ""
@@ -182,9 +185,10 @@ def _wait(wait: WaitView) -> str:
     return f"{wait.kind} {named}{related}{fields}{condition}{until} ({wait.node})"
 
 
-def _instances(wait: WaitView) -> str:
-    many = len(wait.instances) > MANY
-    return f"{len(wait.instances)} instances" if many else ", ".join(wait.instances)
+def _instances(wait: WaitView, ended: frozenset[str]) -> str:
+    left = [ulid for ulid in wait.instances if ulid not in ended] or wait.instances
+    of = f" of {len(wait.instances)}" if len(left) < len(wait.instances) else ""
+    return f"{len(left)}{of} instances" if len(left) > MANY else ", ".join(left)
 
 
 def _condition(value: Any) -> str:

@@ -17,6 +17,7 @@ from adapter.services.views import (
     Reference,
     SignalView,
     StepView,
+    StopView,
     WaitView,
 )
 
@@ -152,6 +153,11 @@ def inbox_of(row: Row[Any]) -> InboxView:
         created_at=row.created_at,
         applied_at=row.applied_at,
     )
+
+
+def stop_of(row: Row[Any]) -> StopView:
+    """Returns what has paused or cancelled an instance."""
+    return StopView(reason=row.reason, sender=row.sender, at=row.at)
 
 
 def signal_of(row: Row[Any]) -> SignalView:

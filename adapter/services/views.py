@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ENDED = frozenset({"completed", "failed", "cancelled"})
+STOPPED = frozenset({"paused", "cancelled"})
 
 
 class View:
@@ -171,6 +172,21 @@ class InboxView(View):
 
 
 @dataclass(frozen=True, slots=True)
+class StopView(View):
+    """What has paused or cancelled an instance.
+
+    Attributes:
+        reason: What was said for people.
+        sender: Who asked for it, as one string; None also where the graph itself has cancelled it.
+        at: When it took effect.
+    """
+
+    reason: str | None
+    sender: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class SignalView(View):
     """A signal that an instance has taken note of, and that no wait has taken.
 
@@ -247,6 +263,7 @@ class InstanceView(InstanceSummary):
         waits: Waits likewise, open ones in any case.
         edges: Edges taken, by journal seq, each with the reason.
         parent: The ulid of the instance that started it.
+        stopped: Of a paused or a cancelled instance, what has made it so.
         children: Instances that it has started, in that order; the newest ones if there are many.
         commands: What it was told and has not got to, in the order in which it will.
         signals: Signals that no wait has taken, in the order in which waits will.
@@ -268,6 +285,7 @@ class InstanceView(InstanceSummary):
     waits: tuple[WaitView, ...]
     edges: tuple[EdgeView, ...]
     parent: str | None
+    stopped: StopView | None
     children: tuple[ChildView, ...]
     commands: tuple[InboxView, ...]
     signals: tuple[SignalView, ...]

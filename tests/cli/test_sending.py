@@ -97,7 +97,7 @@ def test_waiting_tells_that_a_signal_is_kept(cli: Cli, almanac: Almanac) -> None
     turns.join()
     assert (run.code, run.err) == (
         0,
-        f"done: it is kept, as no step waits for it; see it with: almanac show {ulid}\n",
+        f"done: it is kept, no step has taken it yet; see it with: almanac show {ulid}\n",
     )
     (row,) = [row for row in almanac.inbox(ulid).items if row.kind == "signal"]
     assert cli("show", ulid, "--json").data["signals"][0]["id"] == row.id

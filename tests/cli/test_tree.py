@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -229,6 +230,32 @@ def test_children_of_a_list_are_headed_by_the_places_of_their_items(
 
     assert labels(cli("show", ulid).out)[1:] == ["ship", f"  0: {first}", f"  1: {second}"]
     assert [child["index"] for child in cli("show", ulid, "--json").data["children"]] == [0, 1]
+
+
+def test_what_has_paused_an_instance_and_cancelled_its_child_is_told(
+    cli: Cli, almanac: Almanac
+) -> None:
+    almanac.publish(waiting())
+    made = document("orders")
+    made["nodes"][1] = {"id": "ship", "type": "start_workflow", "config": {"workflow": "permits"}}
+    made["edges"] = [{"from": "begin", "to": "ship"}]
+    almanac.publish(made)
+    ulid = almanac.start("orders").ulid
+    take_turns(almanac.settings, ulid)
+    almanac.pause(ulid, "stocktaking", sender=("user", 3))
+    take_turns(almanac.settings, ulid)
+    paused = cli("show", ulid).out
+    almanac.cancel(ulid, "withdrawn")
+    take_turns(almanac.settings, ulid)
+    (child,) = [child.ulid for child in almanac.show(ulid).children]
+    take_turns(almanac.settings, child)
+
+    assert re.search(r"^paused by user:3 at 20\S+ \S+: stocktaking$", paused, re.MULTILINE)
+    assert re.search(r"^cancelled at 20\S+ \S+: withdrawn$", cli("show", ulid).out, re.MULTILINE)
+    out = cli("show", child).out
+    assert f"cancelled by instance:{ulid} at " in out
+    assert out.endswith("cancelled: cancelled_by_parent\n")
+    assert "by its parent" in cli("inbox", child).out
 
 
 def test_signals_that_are_kept_are_shown(cli: Cli, almanac: Almanac) -> None:

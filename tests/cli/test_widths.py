@@ -6,6 +6,7 @@ import pytest
 
 from adapter.execution.registry import Registry
 from tests.services.graphs import document, waiting
+from tests.services.recorded import Recorded
 from tests.services.turns import take_turns
 
 if TYPE_CHECKING:
@@ -61,6 +62,27 @@ def test_an_instance_fits_the_terminal_and_can_be_read(
         steps = next(line for line in lines if line.startswith("node  ") and "status" in line)
         assert ("started" in steps) is (width >= 100)
         assert len(lines) <= 36
+
+
+def test_many_attempts_of_many_children_fit_the_terminal(
+    cli: Cli, almanac: Almanac, width: int, database_url: str
+) -> None:
+    almanac.publish(document())
+    ulid = almanac.start("permits").ulid
+    recorded = Recorded(database_url, ulid)
+    for attempt in (1, 2):
+        step = recorded.step("ship", type="start_workflow", status="failed", attempt=attempt,
+                             code="child_failed")  # fmt: skip
+        recorded.adopt(step, [almanac.start("permits").ulid for _ in range(2)])
+
+    lines = cli("show", ulid).out.splitlines()
+
+    assert max(map(len, lines)) <= width
+    table = next(line for line in lines if line.startswith("node  "))
+    assert "attempt" in table
+    assert "output or error" in table
+    assert ("outcome" in table) is (width >= 100)
+    assert len([line for line in lines if line.startswith("  01")]) == 4
 
 
 def test_an_inbox_fits_the_terminal(cli: Cli, width: int, ulids: list[str]) -> None:

@@ -362,6 +362,58 @@ def test_a_child_of_a_retry_has_the_place_of_the_one_before(almanac: Almanac) ->
     assert [child.ulid for child in children[:2]] == [kept.ulid, lost.ulid]
 
 
+def test_children_that_have_ended_are_waited_for_no_more(almanac: Almanac) -> None:
+    almanac.publish(waiting())
+    almanac.publish(starting(items=list("abcdef"), on_failure="finish"))
+    ulid = almanac.start("orders").ulid
+    take_turns(almanac.settings, ulid)
+    children = [child.ulid for child in almanac.show(ulid).children]
+
+    def waited_for(*cancelled: str) -> tuple[str, ...]:
+        for child in cancelled:
+            almanac.cancel(child)
+        take_turns(almanac.settings, *cancelled, ulid)
+        return almanac.show(ulid).waiting_for
+
+    assert waited_for() == ("the end of 6 instances (ship)",)
+    assert waited_for(children[0]) == ("the end of 5 of 6 instances (ship)",)
+    assert waited_for(*children[1:4]) == (f"the end of {children[4]}, {children[5]} (ship)",)
+
+
+def test_what_has_paused_or_cancelled_an_instance_is_shown(almanac: Almanac) -> None:
+    almanac.publish(waiting())
+    ulid = run(almanac, {})
+    almanac.pause(ulid, "stocktaking", sender=("user", 3))
+    take_turns(almanac.settings, ulid)
+    paused = almanac.show(ulid)
+    almanac.resume(ulid)
+    take_turns(almanac.settings, ulid)
+    going = almanac.show(ulid)
+    almanac.cancel(ulid)
+    take_turns(almanac.settings, ulid)
+    cancelled = almanac.show(ulid)
+
+    assert paused.stopped is not None
+    assert (paused.stopped.reason, paused.stopped.sender) == ("stocktaking", "user:3")
+    assert paused.as_json()["stopped"]["reason"] == "stocktaking"
+    assert going.stopped is None
+    assert cancelled.stopped is not None
+    assert (cancelled.stopped.reason, cancelled.stopped.sender) == (None, None)
+    assert cancelled.stopped.at == cancelled.ended_at
+
+
+def test_a_graph_that_cancels_its_instance_is_nobodys_command(almanac: Almanac) -> None:
+    made = document()
+    made["nodes"][1]["config"] = {"status": "cancelled"}
+    almanac.publish(made)
+
+    view = almanac.show(run(almanac, {}))
+
+    assert view.status == "cancelled"
+    assert view.stopped is not None
+    assert (view.stopped.reason, view.stopped.sender) == (None, None)
+
+
 def test_a_single_child_has_no_place(almanac: Almanac) -> None:
     almanac.publish(waiting())
     almanac.publish(starting())

@@ -35,8 +35,8 @@ def command(
     """Shows an instance: every step run, why each edge was taken, and what it waits for now.
 
     Branches and items stand below the node that owns them, instances below the step that started
-    them; of many, the first and the failed ones are drawn, and the JSON has them all. Where a node
-    was entered again, `visit` counts the times; where a step was tried again, `attempt`. Commands
+    them; of many, the first and the failed ones are drawn, and the JSON has them all. Where a line
+    comes to a node again, `visit` counts; where a step was tried again, `attempt`. Commands
     that it has not got to are listed, and signals that it keeps until a step waits for them.
 
     With --wait the command ends with 7 when the instance failed or was cancelled, and with 5 when
