@@ -451,3 +451,30 @@ def test_a_refusal_tells_how_the_instance_stands(almanac: Almanac, rows: Rows, u
     assert error is not None
     assert error.message.endswith("has ended when it got to it; now it is waiting")
     assert "remedy" not in error.details
+
+
+def test_of_overlapping_transactions_the_one_committed_first_may_be_applied_first(
+    almanac: Almanac, ulid: str
+) -> None:
+    with almanac.transaction() as slow:
+        first = almanac.signal(ulid, "moved", {"n": 1}, connection=slow)
+        second = almanac.signal(ulid, "moved", {"n": 2})
+        take_turns(almanac.settings, ulid)
+        assert almanac.wait_applied(second, 0).done
+    take_turns(almanac.settings, ulid)
+
+    one, two = almanac.wait_applied(first, 0), almanac.wait_applied(second, 0)
+
+    assert int(one.id) < int(two.id)
+    assert two.applied_at < one.applied_at
+
+
+def test_commands_of_one_sender_after_another_are_applied_in_that_order(
+    almanac: Almanac, ulid: str
+) -> None:
+    for n in range(3):
+        with almanac.transaction() as connection:
+            almanac.signal(ulid, "moved", {"n": n}, connection=connection)
+    take_turns(almanac.settings, ulid)
+
+    assert [signal.payload["n"] for signal in almanac.show(ulid).signals] == [0, 1, 2]

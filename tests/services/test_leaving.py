@@ -160,3 +160,48 @@ def test_a_condition_that_fails_is_told_apart_from_none_that_fits(almanac: Alman
 
     told = "no edge could be chosen: expression_failed: the instance failed"
     assert why(almanac.show(ulid))["size"] == (told, "expression_failed")
+
+
+@pytest.mark.parametrize(
+    ("child", "output"),
+    [
+        ({"id": "last", "type": "end", "config": {"output": {"n": 7}}}, {"n": 7}),
+        ({"id": "last", "type": "end"}, None),
+        ({"id": "last", "type": "action", "config": {"action": "permits.seven"}}, None),
+    ],
+)
+def test_the_output_of_a_child_is_that_of_its_end_and_of_nothing_else(
+    almanac: Almanac, child: dict[str, Any], output: Any
+) -> None:
+    @almanac.registry.action("permits.seven")
+    def seven() -> int:
+        return 7
+
+    edge = {"from": "begin", "to": "last"}
+    almanac.publish(document("parts", nodes=[BEGIN, child], edges=[edge]))
+    ship = {"id": "ship", "type": "start_workflow", "config": {"workflow": "parts"}}
+    ulid = ran(almanac, [ship], ("begin", "ship")).ulid
+    (started,) = almanac.show(ulid).children
+    take_turns(almanac.settings, started.ulid, ulid, registry=almanac.registry)
+
+    step = almanac.show(ulid).steps[-1]
+    assert step.output == {"ulid": started.ulid, "status": "completed", "output": output}
+
+
+def test_a_list_has_its_failures_for_an_output_only_where_an_edge_takes_them(
+    almanac: Almanac,
+) -> None:
+    each = {"items": [1, 2], "body": "check", "on_failure": "finish"}
+    nodes: list[dict[str, Any]] = [
+        {"id": "each", "type": "for_each", "config": each},
+        {"id": "check", "type": "action", "config": CHECK},
+        {"id": "done", "type": "end"},
+    ]
+
+    taken = ran(almanac, nodes, ("begin", "each"), ("each", "done", "failure"))
+    failed = ran(almanac, nodes, ("begin", "each"))
+
+    (with_edge,) = [step for step in taken.steps if step.node == "each"]
+    (without,) = [step for step in failed.steps if step.node == "each"]
+    assert [failure["index"] for failure in with_edge.output["failures"]] == [0, 1]
+    assert (without.status, without.output) == ("failed", None)
