@@ -128,10 +128,7 @@ class Instance:
                 self.folded.snapshot_seq = seq
         self.folded.state = fold(loaded.entries, self.folded.state)
         self.folded.writer = loaded.writer
-        told = [arrived.event for arrived in loaded.inbox if arrived.event is not None]
-        if told:
-            self.folded.told_of(told)
-        self._hear(loaded.inbox, alone=alone)
+        self._hear(loaded, alone=alone)
         self.loaded = loaded
         self._clock = (loaded.now, time.monotonic())
         self.graph = await self.deps.graphs.get(connection, loaded.version)
@@ -139,12 +136,21 @@ class Instance:
         self._reconsider(loaded.entries)
         return loaded.inbox
 
-    def _hear(self, inbox: Sequence[Arrived], *, alone: bool) -> None:
-        """Notes whose end is told of; a poke without a word is a reason to look at all of them."""
-        for arrived in inbox:
+    def _hear(self, loaded: Loaded, *, alone: bool) -> None:
+        """Notes of what the instance is told: of events, and of instances that have ended.
+
+        What another process has taken note of counts as well: it may have died before it looked,
+        or looked in a pause. A poke without a word is a reason to look at all instances.
+        """
+        noted = [entry.data for entry in loaded.entries if entry.kind == kinds.INBOX_APPLIED]
+        told = [arrived.event for arrived in loaded.inbox if arrived.event is not None]
+        told += [data["event"] for data in noted if "event" in data]
+        if told:
+            self.folded.told_of(told)
+        for arrived in loaded.inbox:
             if arrived.kind == "child" and isinstance(arrived.payload, dict):
                 self.folded.heard.add(str(arrived.payload.get("ulid")))
-        if not inbox and not alone:
+        if (not loaded.inbox and not alone) or any(data["kind"] == "child" for data in noted):
             self.folded.asked.clear()
 
     @asynccontextmanager
