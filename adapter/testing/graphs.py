@@ -6,8 +6,14 @@ from itertools import pairwise
 from typing import Any, Final
 
 WORK: Final = "simulated.work"
+RARE: Final = "simulated.rare"
+"""As short as the other, but not every worker has a handler for it."""
+
 LONG: Final = "simulated.long"
 EVENT: Final = "simulated.event"
+BEGINNING: Final = "simulated.beginning"
+"""An event that starts an instance, and the key of the graph that it starts."""
+
 SIGNALS: Final = ("go", "stop")
 
 
@@ -53,12 +59,14 @@ def graphs() -> dict[str, dict[str, Any]]:
                 _owner("fan", "parallel", branches={"x": "x1", "y": "y1", "z": "z1"}),
                 _act("x1"),
                 _act("x2"),
-                _act("y1", LONG),
+                _act("y1"),
+                _act("y2", LONG),
                 _wait("z1", signal="go", timeout="PT30S"),
                 _act("after"),
             ],
             ["fan", "after"],
             ["x1", "x2"],
+            ["y1", "y2"],
         ),
         "any": _document(
             "any",
@@ -112,11 +120,98 @@ def graphs() -> dict[str, dict[str, Any]]:
             ["each", "mend"],
             edges=[{"from": "each", "to": "mend", "on": "failure"}],
         ),
+        "quorum": _document(
+            "quorum",
+            [
+                _owner(
+                    "most",
+                    "parallel",
+                    branches={"x": "x1", "y": "y1", "z": "z1"},
+                    join="quorum",
+                    quorum=2,
+                    on_failure="finish",
+                ),
+                _act("x1", queue="apart"),
+                {"id": "y1", "type": "start_workflow", "config": {"workflow": "child"}},
+                _wait("z1", event=EVENT, timeout="PT15S"),
+                _act("after"),
+                _act("mend", RARE),
+            ],
+            ["most", "after"],
+            edges=[{"from": "most", "to": "mend", "on": "failure"}],
+        ),
+        "first": _document(
+            "first",
+            [
+                _owner("each", "for_each", items=[1, 2, 3], body="one", mode="first_success"),
+                _act("one", LONG, retry={"max_attempts": 2, "initial": "PT1S"}),
+                _act("after", RARE),
+            ],
+            ["each", "after"],
+        ),
+        "decides": _document(
+            "decides",
+            [
+                _act("a"),
+                {"id": "by", "type": "decision", "config": {"on": "steps.a.output.n"}},
+                {"id": "set", "type": "set", "config": {"values": {"n": "${ steps.a.output.n }"}}},
+                _wait("w", event=EVENT, match={"n": 1}, timeout="PT25S"),
+                _act("b", RARE),
+                _act("mend"),
+            ],
+            ["a", "by"],
+            ["w", "b"],
+            ["set", "b"],
+            ["mend", "b"],
+            edges=[
+                {"from": "by", "to": "w", "when": "steps.a.output.n < 2"},
+                {"from": "by", "to": "set"},
+                {"from": "a", "to": "mend", "on": "failure"},
+            ],
+        ),
+        "awaits": _document(
+            "awaits",
+            [
+                {
+                    "id": "w",
+                    "type": "wait_for",
+                    "config": {"instances": "${ trigger.others }", "timeout": "PT1M"},
+                },
+                _act("a"),
+                _wait("c", event=EVENT, condition="event.n > 0", timeout="PT30S"),
+                _act("b"),
+            ],
+            ["w", "a", "c", "b"],
+        ),
+        "letting": _document(
+            "letting",
+            [
+                {
+                    "id": "kids",
+                    "type": "start_workflow",
+                    "config": {"workflow": "chain", "items": [1, 2], "mode": "any"},
+                },
+                {
+                    "id": "away",
+                    "type": "start_workflow",
+                    "config": {"workflow": "child", "wait": False},
+                },
+                _act("after"),
+            ],
+            ["kids", "away", "after"],
+        ),
+        BEGINNING: _document(
+            BEGINNING,
+            [_wait("w", event=EVENT, timeout="PT30S"), _act("a"), _act("q", LONG)],
+            ["w", "a", "q"],
+            event=BEGINNING,
+        ),
     }
 
 
-def _act(node: str, action: str = WORK, **more: Any) -> dict[str, Any]:
-    return {"id": node, "type": "action", "config": {"action": action}, **more}
+def _act(node: str, action: str = WORK, queue: str | None = None, **more: Any) -> dict[str, Any]:
+    config = {"action": action} if queue is None else {"action": action, "queue": queue}
+    return {"id": node, "type": "action", "config": config, **more}
 
 
 def _wait(node: str, **config: Any) -> dict[str, Any]:
@@ -137,13 +232,15 @@ def _document(
     main: list[str],
     *lines: list[str],
     edges: list[dict[str, Any]] | None = None,
+    event: str | None = None,
 ) -> dict[str, Any]:
     rows = [["trigger", *main], *lines]
     plain = [{"from": before, "to": after} for row in rows for before, after in pairwise(row)]
+    trigger = {"type": "manual"} if event is None else {"type": "event", "event": event}
     return {
         "schema": "roundly.workflows.graph/v1",
         "key": key,
         "name": key,
-        "nodes": [{"id": "trigger", "type": "trigger", "config": {"type": "manual"}}, *nodes],
+        "nodes": [{"id": "trigger", "type": "trigger", "config": trigger}, *nodes],
         "edges": [*plain, *(edges or [])],
     }

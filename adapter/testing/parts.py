@@ -7,13 +7,17 @@ others act, and may fail before or after it has taken effect.
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from adapter.interpreter.projection import AT
+from adapter.records.keys import BigintKeys
 from adapter.records.relaying import Claim
 from adapter.records.workers import GAP
+from adapter.testing import claims, reads
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 
     from adapter.graph.compiled import Graph
     from adapter.interpreter.children import Definition, Ended
@@ -23,8 +27,38 @@ if TYPE_CHECKING:
     from adapter.interpreter.state import AcceptFrom, Key, Wait
     from adapter.records.append import Appended
     from adapter.records.load import Loaded
-    from adapter.testing.network import Network
     from adapter.testing.record import MemoryRecord
+
+_T = TypeVar("_T")
+
+BLOCK = 120
+"""Ids that a process draws at once."""
+
+
+class Way(Protocol):
+    """How calls reach the record."""
+
+    async def ask(self, operation: Callable[[], _T]) -> _T:
+        """Has the record do something."""
+        ...
+
+    async def append(self, see: Callable[[], object] | None, commit: Callable[[], _T]) -> _T:
+        """Has the record append."""
+        ...
+
+
+class Straight:
+    """A way on which nothing takes time or goes wrong."""
+
+    async def ask(self, operation: Callable[[], _T]) -> _T:
+        """See ``Way.ask``."""
+        return operation()
+
+    async def append(self, see: Callable[[], object] | None, commit: Callable[[], _T]) -> _T:
+        """See ``Way.append``."""
+        if see is not None:
+            see()
+        return commit()
 
 
 class MemoryConnection:
@@ -73,18 +107,18 @@ class MemoryParts:
 
     Args:
         record: The rows.
-        network: Between this process and them.
+        way: Between this process and them.
     """
 
-    def __init__(self, record: MemoryRecord, network: Network) -> None:
+    def __init__(self, record: MemoryRecord, way: Way) -> None:
         self._record = record
-        self._network = network
+        self._way = way
 
     async def load(
         self, _connection: Any, ulid: str, since: int = 0, writer: str | None = None
     ) -> Loaded:
         """See ``Loader.load``."""
-        return await self._network.ask(lambda: self._record.load(ulid, since, writer))
+        return await self._way.ask(lambda: self._record.load(ulid, since, writer))
 
     async def append(
         self,
@@ -97,24 +131,33 @@ class MemoryParts:
         writer: str,
     ) -> Appended | None:
         """See ``Appender.append``."""
-        return await self._network.ask(
-            lambda: self._record.append(int(instance), expected_seq, entries, changes, writer)
-        )
+        record, number = self._record, int(instance)
+        waiting: list[list[int]] = []
+        ends = changes.instance.get("ended_at") is AT
+
+        def see() -> None:
+            waiting.append(record.waiting_for(number))
+
+        def commit() -> Appended | None:
+            seen = waiting[0] if ends else None
+            return record.append(number, expected_seq, entries, changes, writer, seen)
+
+        return await self._way.append(see if ends else None, commit)
 
     async def outputs(self, _connection: Any, *asked: Any) -> Any:
         """See ``Loader.outputs`` and, with more arguments, ``Awaited.outputs``."""
         if len(asked) == 1:
-            return await self._network.ask(lambda: self._record.outputs(asked[0]))
-        noted: Iterable[Ended] = asked[0]
-        return await self._network.ask(lambda: self._record.ended_outputs(noted))
+            return await self._way.ask(lambda: reads.outputs(self._record, asked[0]))
+        noted, _scope, limit = asked
+        return await self._way.ask(lambda: reads.ended_outputs(self._record, noted, limit))
 
     async def inputs(self, _connection: Any, steps: frozenset[Key]) -> dict[Key, Any]:
         """See ``Loader.inputs``."""
-        return await self._network.ask(lambda: self._record.inputs(steps))
+        return await self._way.ask(lambda: reads.inputs(self._record, steps))
 
     async def payloads(self, _connection: Any, rows: frozenset[Key]) -> dict[Key, Any]:
         """See ``Loader.payloads``."""
-        return await self._network.ask(lambda: self._record.payloads(rows))
+        return await self._way.ask(lambda: reads.payloads(self._record, rows))
 
     async def look(
         self,
@@ -127,20 +170,19 @@ class MemoryParts:
     ) -> list[StoredEvent]:
         """See ``Looker.look``."""
         del owner_scope
-        return await self._network.ask(lambda: self._record.look(wait, accept_from, consumed))
+        return await self._way.ask(lambda: reads.look(self._record, wait, accept_from, consumed))
 
     async def ended(
         self, _connection: Any, ulids: Collection[str], _scope: str
     ) -> dict[str, Ended]:
         """See ``Awaited.ended``."""
-        return await self._network.ask(lambda: self._record.ended(ulids))
+        return await self._way.ask(lambda: reads.ended(self._record, ulids))
 
     async def definitions(
         self, _connection: Any, keys: Collection[str], _scope: str
     ) -> dict[str, Definition | None]:
         """See ``Awaited.definitions``."""
-        found = {key: self._record.definitions.get(key) for key in keys}
-        return await self._network.ask(lambda: found)
+        return await self._way.ask(lambda: reads.definitions(self._record, keys))
 
     async def get(self, _connection: Any, version: Key) -> Graph:
         """See ``Graphs.get``."""
@@ -148,42 +190,39 @@ class MemoryParts:
 
     async def gone(self, _connection: Any, workers: Collection[str]) -> frozenset[str]:
         """See ``Workers.gone``."""
-        return await self._network.ask(lambda: self._record.gone(workers, GAP))
+        return await self._way.ask(lambda: reads.gone(self._record, workers, GAP))
 
     async def expired(self, _connection: Any, steps: frozenset[Key]) -> frozenset[Key]:
         """See ``Leases.expired``."""
-        return await self._network.ask(lambda: self._record.expired(steps))
+        return await self._way.ask(lambda: reads.expired(self._record, steps))
 
     async def rest(self, _connection: Any, step: Key) -> float:
         """See ``Leases.rest``."""
-        return await self._network.ask(lambda: self._record.rest(step))
+        return await self._way.ask(lambda: reads.rest(self._record, step))
 
     async def renew(self, _connection: Any, step: Key, token: str, seconds: float) -> bool:
         """See ``Leases.renew``."""
-        return await self._network.ask(lambda: self._record.renew(step, token, seconds))
+        return await self._way.ask(lambda: reads.renew(self._record, step, token, seconds))
 
     async def tell(self, *_: Any) -> None:
         """See ``Progress.tell``: nobody looks at progress here."""
 
 
-class MemoryKeys:
-    """Draws numbers that grow over all processes.
+class MemoryKeys(BigintKeys):
+    """Draws from a sequence in memory, by blocks as from a real one.
 
     Args:
-        record: Whose numbers.
+        sequence: All ids of one table.
+        way: Between this process and it.
     """
 
-    def __init__(self, record: MemoryRecord) -> None:
-        self._record = record
+    def __init__(self, sequence: Iterator[int], way: Way) -> None:
+        super().__init__("simulated", BLOCK)
+        self._sequence = sequence
+        self._way = way
 
-    async def reserve(self, _connection: Any, count: int = 100, *, after: Any = None) -> Self:
-        """See ``Keys.reserve``; is never spent."""
-        del count, after
-        return self
-
-    def __call__(self) -> int:
-        """The next number."""
-        return next(self._record.numbers)
+    async def _fetch(self, _connection: Any, count: int) -> list[int]:
+        return await self._way.ask(lambda: list(islice(self._sequence, count)))
 
 
 class MemoryRelaying:
@@ -191,45 +230,45 @@ class MemoryRelaying:
 
     Args:
         record: The rows.
-        network: Between this process and them.
+        way: Between this process and them.
     """
 
-    def __init__(self, record: MemoryRecord, network: Network) -> None:
+    def __init__(self, record: MemoryRecord, way: Way) -> None:
         self._record = record
-        self._network = network
+        self._way = way
+
+    async def peek(self, _connection: Any) -> tuple[bool, bool]:
+        """See ``Relaying.peek``; marks nothing, so it need not travel to be true to life."""
+        return bool(self._record.unpoked), bool(self._record.unmatched)
 
     async def claim_starts(self, _connection: Any, limit: int) -> list[Claim]:
         """See ``Relaying.claim_starts``."""
-        return await self._network.ask(
-            lambda: self._claims(self._record.claim(limit, lambda kind: kind == "start"))
-        )
+        return await self._claims(lambda: claims.claim(self._record, limit, starts=True))
 
     async def claim_pokes(self, _connection: Any, limit: int) -> list[Claim]:
         """See ``Relaying.claim_pokes``."""
-        return await self._network.ask(
-            lambda: self._claims(self._record.claim(limit, lambda kind: kind != "start"))
-        )
+        return await self._claims(lambda: claims.claim(self._record, limit, starts=False))
 
     async def claim_again(self, _connection: Any, limit: int) -> list[Claim]:
         """See ``Relaying.claim_again``."""
-        return await self._network.ask(lambda: self._claims(self._record.claim_again(limit)))
+        return await self._claims(lambda: claims.claim_again(self._record, limit))
 
     async def release(self, _connection: Any, ulids: Sequence[str]) -> None:
         """See ``Relaying.release``."""
-        await self._network.ask(lambda: self._record.release(ulids))
+        await self._way.ask(lambda: claims.release(self._record, ulids))
 
     async def cancelled(self, _connection: Any, ulids: Sequence[str]) -> list[str]:
         """See ``Relaying.cancelled``."""
-        return await self._network.ask(lambda: self._record.asked_to_cancel(ulids))
+        return await self._way.ask(lambda: claims.asked_to_cancel(self._record, ulids))
 
     async def overdue(self, _connection: Any, limit: int, after: str = "") -> list[Claim]:
         """See ``Relaying.overdue``."""
-        return await self._network.ask(lambda: self._claims(self._record.overdue(after)[:limit]))
+        return await self._claims(lambda: claims.overdue(self._record, limit, after))
 
     async def sweep(self, _connection: Any, limit: int, after: str = "") -> list[Claim]:
         """See ``Relaying.sweep``."""
         return await self.overdue(_connection, limit, after)
 
-    @staticmethod
-    def _claims(ulids: Iterable[str]) -> list[Claim]:
+    async def _claims(self, operation: Callable[[], list[str]]) -> list[Claim]:
+        ulids = await self._way.ask(operation)
         return [Claim(ulid, "simulated", "*") for ulid in ulids]

@@ -5,31 +5,33 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
-from adapter.errors import StepError
-from adapter.execution.cache import FoldCache
 from adapter.execution.deps import TurnDeps
-from adapter.execution.door import as_failure
 from adapter.execution.queued import StepDelayed
-from adapter.execution.registry import Registry
 from adapter.interpreter.env import Policy
 from adapter.settings import Settings
-from adapter.testing.graphs import LONG, WORK
-from adapter.testing.network import Network, Trouble
+from adapter.testing.graphs import LONG, RARE, WORK
+from adapter.testing.handlers import Handlers, registry_of
+from adapter.testing.network import Dead, Network, Trouble
 from adapter.testing.parts import MemoryKeys, MemoryParts, MemoryPool
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Coroutine
+    from collections import Counter
+    from collections.abc import Callable, Coroutine, Generator
 
-    from adapter.execution.attempt import Call
+    from adapter.execution.cache import FoldCache
     from adapter.testing.record import MemoryRecord
 
 BEAT = 1.0
+
+LEAVING = 20.0
+"""Seconds after which a process that was asked to stop is gone."""
 
 _EXPECTED = (OSError, TimeoutError, StepDelayed)
 """What an engine takes for a reason to try again."""
 
 SETTINGS = Settings()
+POLICIES = {WORK: Policy(timeout=2.0), RARE: Policy(timeout=2.0), LONG: Policy(timeout=30.0)}
 
 
 class Process:
@@ -40,8 +42,11 @@ class Process:
         record: The rows.
         chance: The simulation's only source of chance.
         trouble: How often things go wrong.
+        counts: What has happened, by name.
         new_token: Draws the tokens of turns.
-        died: Called when it crashes.
+        cache: What it keeps of instances.
+        gone: Called when it is gone.
+        knows_all: Whether it has a handler for every action.
     """
 
     def __init__(
@@ -50,71 +55,111 @@ class Process:
         record: MemoryRecord,
         chance: random.Random,
         trouble: Trouble,
+        counts: Counter[str],
         new_token: Callable[[], str],
-        died: Callable[[Process], None],
+        cache: FoldCache,
+        gone: Callable[[Process], None],
+        *,
+        knows_all: bool,
     ) -> None:
         self.name = name
         self.chance = chance
+        self.trouble = trouble
+        self.counts = counts
         self.stopping = asyncio.Event()
         self.surprises: list[BaseException] = []
         self._record = record
-        self._died = died
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self.network = Network(chance, trouble, self.crash)
-        self.deps = self._deps(new_token)
+        self._gone = gone
+        # In order: sets of tasks have another one in each run.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._working: dict[asyncio.Task[Any], None] = {}
+        self._awaits = 0
+        self.network = Network(chance, trouble, counts)
+        self.deps = self._deps(new_token, cache, knows_all=knows_all)
         self.spawn(self._beat())
-
-    @property
-    def alive(self) -> bool:
-        """Whether it has not crashed."""
-        return not self.network.dead
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Runs something in this process; it dies with it."""
         task = asyncio.get_running_loop().create_task(self._unless_dead(coroutine))
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._over)
         return task
 
+    def work(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Runs a turn or a step, which a process that leaves waits for."""
+        task = self.spawn(coroutine)
+        self._working[task] = None
+        return task
+
     def _over(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
+        self._working.pop(task, None)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, _EXPECTED):
             self.surprises.append(error)
 
     async def _unless_dead(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         try:
-            return await coroutine
+            return await _Fragile(coroutine, self._awaited)
         except BaseException:
             # Of what a dead process does in its last moments nobody hears.
             if self.network.dead:
                 raise asyncio.CancelledError from None
             raise
 
+    def _awaited(self) -> bool:
+        """Whether the process dies at this await."""
+        if self.network.dead or not self.trouble.crash:
+            return False
+        self._awaits -= 1
+        if self._awaits > 0:
+            return False
+        last = self._awaits == 0
+        self._awaits = 1 + int(self.chance.expovariate(self.trouble.crash))
+        if last:
+            self.counts["crashes at an await"] += 1
+            self.crash()
+        return last
+
     def crash(self) -> None:
         """Dies at once: nothing that it was about to do happens."""
         if self.network.dead:
             return
+        self.counts["crashes"] += 1
         self.network.dead = True
         for task in list(self._tasks):
             task.cancel()
-        self._died(self)
+        self._gone(self)
+
+    async def leave(self) -> None:
+        """Stops as a worker does that is told to: at the next boundary, steps handed back."""
+        self.counts["workers stopped"] += 1
+        self.stopping.set()
+        if self._working:
+            await asyncio.wait(list(self._working), timeout=LEAVING)
+        if self.network.dead:
+            return
+        self._record.workers[self.name] = (self._record.seconds, True)
+        self.network.dead = True
+        for task in list(self._tasks):
+            task.cancel()
 
     async def _beat(self) -> None:
         while True:
-            self._record.workers[self.name] = (self._record.seconds, False)
+            if not self.trouble.down:
+                self._record.workers[self.name] = (self._record.seconds, False)
             await asyncio.sleep(BEAT)
 
-    def _deps(self, new_token: Callable[[], str]) -> TurnDeps:
-        registry = _registry()
-        parts: Any = MemoryParts(self._record, self.network)
-        keys: Any = MemoryKeys(self._record)
-        runner: Any = _Runner(self)
+    def _deps(self, new_token: Callable[[], str], cache: FoldCache, *, knows_all: bool) -> TurnDeps:
+        record, network = self._record, self.network
+        parts: Any = MemoryParts(record, network)
+        runner: Any = Handlers(self)
+        known = POLICIES if knows_all else {k: v for k, v in POLICIES.items() if k != RARE}
         return TurnDeps(
             settings=SETTINGS,
             pool=MemoryPool(),
             worker=self.name,
-            registry=registry,
+            registry=registry_of(known),
             runner=runner,
             loader=parts,
             looker=parts,
@@ -123,12 +168,12 @@ class Process:
             workers=parts,
             leases=parts,
             graphs=parts,
-            step_keys=keys,
-            wait_keys=keys,
-            child_keys=keys,
-            cache=FoldCache(self.chance.choice([0, 1, 50])),
+            step_keys=MemoryKeys(record.step_ids, network),
+            wait_keys=MemoryKeys(record.wait_ids, network),
+            child_keys=MemoryKeys(record.numbers, network),
+            cache=cache,
             new_token=new_token,
-            policies={WORK: Policy(timeout=2.0), LONG: Policy(timeout=30.0)},
+            policies=known,
             progress=parts,
             effects=cast("Any", None),
             transactions=cast("Any", None),
@@ -136,55 +181,28 @@ class Process:
         )
 
 
-class _Runner:
-    """Runs handlers as tasks of their process, for as long and with what end chance decides."""
+class _Fragile:
+    """A coroutine at each of whose awaits its process may die.
 
-    def __init__(self, process: Process) -> None:
-        self._process = process
+    Args:
+        coroutine: What is run.
+        awaited: Called when an await is over: whether the process dies there.
+    """
 
-    def submit(self, call: Call) -> None:
-        """See ``HandlerRunner.submit``."""
-        self._process.spawn(self._run(call))
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], awaited: Callable[[], bool]) -> None:
+        self._coroutine = coroutine
+        self._awaited = awaited
 
-    def cancel(self, call: Call) -> None:
-        """See ``HandlerRunner.cancel``."""
-        call.ended = True
-
-    def ask(self, call: Call) -> None:
-        """See ``HandlerRunner.ask``: a handler that is asked to stop fails."""
-        call.fail(_failure("asked to stop"))
-
-    async def _run(self, call: Call) -> None:
-        chance = self._process.chance
-        call.began = asyncio.get_running_loop().time()
-        spans = [0.0, 0.01, 0.3, 1.0] if call.timeout <= 2 else [0.1, 2.0, 15.0]
-        span = chance.choice(spans)
-        if chance.random() < 0.03:
-            span = call.timeout + 1.0
-        await asyncio.sleep(min(span, call.timeout))
-        if call.ended:
-            return
-        if span > call.timeout:
-            call.expire()
-        elif chance.random() < 0.1:
-            call.fail(_failure("by chance"))
-        else:
-            call.succeed({"n": chance.randrange(4)})
-
-
-def _failure(message: str) -> Any:
-    return as_failure(StepError("step_failed", message))
-
-
-def _registry() -> Registry:
-    registry = Registry()
-
-    @registry.action(WORK)
-    async def work() -> None:
-        """Stands for a short handler; the simulation decides what it does."""
-
-    @registry.action(LONG, timeout="PT30S")
-    async def long() -> None:
-        """Stands for a handler that is run by an activity of its own."""
-
-    return registry
+    def __await__(self) -> Generator[Any, Any, Any]:
+        coroutine, error = self._coroutine, None
+        while True:
+            try:
+                waited = coroutine.send(None) if error is None else coroutine.throw(error)
+            except StopIteration as end:
+                return end.value
+            try:
+                yield waited
+            except BaseException as thrown:
+                error = thrown
+            else:
+                error = Dead() if self._awaited() else None
