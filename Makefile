@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 # Two workers, each with servers of its own; PYTEST_ARGS narrows a run: make test PYTEST_ARGS="-n0 tests/dev"
 PYTEST_ARGS ?= -n 2 --dist loadfile
-# Tests that have workers; the matrix is in each way in any case
-DRIVEN := --ignore-glob "tests/workflow/test_matrix*" tests/workflow tests/attacks tests/patterns tests/client
+# Tests that take turns; the matrix is in each way in any case
+DRIVEN := --ignore-glob "tests/workflow/test_matrix*" $(addprefix tests/,attacks cli client docs doctor engine examples execution patterns services survival workflow)
 # Modules that register actions, for the worker of `make dev`: make dev IMPORT=orders
 IMPORT ?=
 

@@ -93,9 +93,9 @@ class InstanceDriver:
             turned = await self._turn(ulid)
             if turned is None:
                 return
+            workflow.set_current_details(f"{turned.status} at {turned.node}")
             if turned.ended and not self._poked:
                 return
-            workflow.set_current_details(f"{turned.status} at {turned.node}")
             if self._should_continue_as_new():
                 workflow.continue_as_new(ulid)
             issued = self._reconcile(ulid, turned)

@@ -23,6 +23,8 @@ from psycopg import sql
 from temporal_workflows.dev import temporal
 from temporal_workflows.dev.stack import Stack
 from temporal_workflows.exiting import leave
+from tests.driving import modes
+from tests.driving import session as driven
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,13 +41,13 @@ AT_ONCE = 'history.workflowIdReuseMinimalInterval="0s"'
 
 @pytest.fixture(scope="session", autouse=True)
 def _driven() -> Iterator[None]:
-    """Has workers drive instances as the environment asks for; see tests/workflow/driving.py."""
-    if not os.environ.get("ALMANAC_TEST_DRIVING"):
+    """Has workers drive instances as the environment asks for; see tests/driving/modes.py."""
+    if not os.environ.get(modes.VARIABLE):
         yield
         return
-    from tests.workflow.driving import chosen, driving
+    from tests.driving.parts import driving
 
-    with driving(chosen()):
+    with driving(modes.chosen()):
         yield
 
 
@@ -113,6 +115,11 @@ def _drop_database(stack: Stack, name: str) -> None:
 
 def _url_of(stack: Stack, name: str) -> str:
     return urlunsplit(urlsplit(stack.database_url)._replace(path=f"/{name}"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Counts what a driven run does: see tests/driving/session.py."""
+    driven.count(config)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -14,7 +14,7 @@ from ulid import ULID
 
 from adapter.engine.temporal import TemporalEngine
 from temporal_workflows.contracts import TURN_ACTIVITY, Turned, workflow_id
-from temporal_workflows.driver import InstanceDriver
+from tests.driving.parts import driver_class
 from tests.eventually import eventually_async
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Driven:
         worker = Worker(
             self.client,
             task_queue=self.queue,
-            workflows=[InstanceDriver],
+            workflows=[driver_class()],
             activities=[turns[0].turn],
             workflow_runner=(
                 SandboxedWorkflowRunner() if sandboxed else UnsandboxedWorkflowRunner()

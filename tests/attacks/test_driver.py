@@ -12,11 +12,10 @@ from temporalio.worker import Replayer, Worker
 from adapter.interpreter import entries as kinds
 from adapter.settings import Settings
 from temporal_workflows import driver, worker
-from temporal_workflows.activities import TurnActivities
 from temporal_workflows.contracts import workflow_id
-from temporal_workflows.driver import InstanceDriver
 from tests.attacks.driving import Driven, Turns, reaches
 from tests.attacks.seams import PATIENCE, Held, assert_sound
+from tests.driving.parts import driver_class, turn_activities
 from tests.eventually import eventually_async
 from tests.execution.runtime import Runtime, action, chain
 
@@ -27,7 +26,7 @@ WAIT = {"id": "w", "type": "wait", "config": {"event": "go"}}
 
 
 def turns_of(runtime: Runtime, **hooks: Any) -> Turns:
-    return Turns(TurnActivities(runtime.process(), asyncio.Event(), lambda _: None), **hooks)
+    return Turns(turn_activities(runtime.process()), **hooks)
 
 
 async def note(runtime: Runtime, ulid: str) -> None:
@@ -207,7 +206,7 @@ async def test_a20_a_replay_of_the_driver_takes_the_same_path(
         await handle.result()
         history = await handle.fetch_history()
 
-    await Replayer(workflows=[InstanceDriver], build_id="attacks").replay_workflow(history)
+    await Replayer(workflows=[driver_class()], build_id="attacks").replay_workflow(history)
 
 
 async def test_a21_b20c_a_newer_journal_fails_the_task_and_not_the_instance(

@@ -10,12 +10,12 @@ from sqlalchemy import text
 from ulid import ULID
 
 from adapter.client.almanac import Almanac
-from adapter.execution.turn import take_turn
 from adapter.records.connecting import make_database
 from adapter.records.look import BATCH
 from adapter.records.relaying import Relaying
 from adapter.services.matching import MatchReport, match_events
 from tests.attacks.seams import PATIENCE, Held, assert_sound
+from tests.driving.turns import take_turn
 from tests.execution.runtime import Runtime, action, chain
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ import orjson
 import pytest
 
 from adapter.execution import instance
-from adapter.execution.turn import take_turn
 from adapter.interpreter import entries as kinds
 from adapter.interpreter.apply import fold
 from adapter.interpreter.entries import Entry
 from adapter.interpreter.version import CURRENT
 from adapter.records.load import Loader, NewerJournal
 from tests.attacks.seams import StoppedAppender, assert_sound, record
+from tests.driving.turns import take_turn
 from tests.execution.runtime import Runtime, action, chain, graph
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from adapter.execution.queued import StepDelayed, run_step
+from adapter.execution.queued import StepDelayed
 from adapter.execution.registry import Registry
-from adapter.execution.turn import take_turn
 from adapter.records.relaying import Relaying
 from adapter.records.writers import is_step_token
 from tests.attacks.seams import FaultyAppender, Held, StoppedAppender, assert_sound
+from tests.driving.turns import run_step, take_turn
 from tests.eventually import eventually_async
 from tests.execution.runtime import Runtime, action, chain, graph
 from tests.execution.stepping import Stepping

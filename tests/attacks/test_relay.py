@@ -9,12 +9,12 @@ from adapter.client.almanac import Almanac
 from adapter.errors import Unavailable
 from adapter.interpreter import entries as kinds
 from adapter.records.relaying import Relaying
-from temporal_workflows.activities import TurnActivities
 from temporal_workflows.contracts import workflow_id
 from temporal_workflows.relay import POKE_BATCH, Relay
 from temporal_workflows.worker import running_worker
 from tests.attacks.driving import Driven, Turns, reaches
 from tests.attacks.seams import assert_sound
+from tests.driving.parts import turn_activities
 from tests.execution.runtime import Runtime, chain
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ async def test_a_relay_that_cannot_reach_the_engine_leaves_its_rows_to_the_next_
 
 
 def turns_of(runtime: Runtime) -> Turns:
-    return Turns(TurnActivities(runtime.process(), asyncio.Event(), lambda _: None))
+    return Turns(turn_activities(runtime.process()))
 
 
 async def test_a4a_a6e_b8c_what_was_poked_before_temporal_lost_its_memory_is_applied_after_it(

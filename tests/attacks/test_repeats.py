@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from adapter.errors import StepError
-from adapter.execution.turn import take_turn
 from adapter.interpreter import entries as kinds
 from tests.attacks.seams import FaultyAppender, assert_sound, record
+from tests.driving.turns import take_turn
 from tests.execution.runtime import Runtime, action, graph
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from adapter.execution.registry import Registry
-from adapter.execution.turn import take_turn
 from adapter.interpreter import entries as kinds
 from adapter.records.load import MAX_INBOX, Loader
 from tests.attacks.seams import (
@@ -20,6 +19,7 @@ from tests.attacks.seams import (
     assert_sound,
     record,
 )
+from tests.driving.turns import take_turn
 from tests.execution.runtime import Runtime, action, chain
 
 if TYPE_CHECKING:

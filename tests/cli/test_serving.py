@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from adapter.client.almanac import Almanac
 from adapter.execution.registry import Registry
 from adapter.settings import Settings
 from temporal_workflows.dev.ports import free_ports
+from tests.driving import programs
 from tests.eventually import eventually
 from tests.services.graphs import document
 
@@ -57,9 +57,9 @@ class Command:
         self.out, self.err = directory / "stdout", directory / "stderr"
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self.process = subprocess.Popen(
-                [*_IN_THE_BACKGROUND, sys.executable, "-m", "adapter.cli", *arguments],
+                [*_IN_THE_BACKGROUND, *programs.almanac(), *arguments],
                 cwd=directory,
-                env={**inherited, **environment},
+                env={**inherited, **environment, **programs.environment()},
                 stdout=out,
                 stderr=err,
             )

@@ -17,9 +17,8 @@ from adapter.engine.memory import MemoryEngine
 from adapter.engine.names import workflow_id
 from adapter.engine.temporal import TemporalEngine
 from adapter.errors import Unavailable
-from adapter.execution.turn import take_turn
-from temporal_workflows.activities import TurnActivities
-from temporal_workflows.driver import InstanceDriver
+from tests.driving.parts import driver_class, turn_activities
+from tests.driving.turns import take_turn
 from tests.eventually import eventually_async
 from tests.execution.runtime import Runtime, action, chain, open_runtime
 
@@ -65,11 +64,11 @@ async def on_temporal(runtime: Runtime, request: pytest.FixtureRequest) -> Async
     """Driver and turns without a relay, which would poke by itself."""
     client = await Client.connect(request.getfixturevalue("temporal_address"))
     queue = str(ULID())
-    turns = TurnActivities(runtime.process(), asyncio.Event(), lambda _ulid: None)
+    turns = turn_activities(runtime.process())
     async with Worker(
         client,
         task_queue=queue,
-        workflows=[InstanceDriver],
+        workflows=[driver_class()],
         activities=[turns.turn],
         workflow_runner=UnsandboxedWorkflowRunner(),
         build_id="test",

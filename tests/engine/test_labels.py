@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 from contextlib import asynccontextmanager
@@ -21,14 +20,13 @@ from adapter.engine.memory import MemoryEngine
 from adapter.engine.names import DEFINITION_ATTRIBUTE, OWNER_ATTRIBUTE, workflow_id
 from adapter.engine.protocol import Labels
 from adapter.engine.temporal import TemporalEngine
-from adapter.execution.turn import take_turn
 from adapter.records.relaying import Relaying
 from temporal_workflows import attributes, driver
-from temporal_workflows.activities import TurnActivities
 from temporal_workflows.attributes import register_attributes
 from temporal_workflows.dev.stack import Stack
-from temporal_workflows.driver import InstanceDriver
 from temporal_workflows.relay import Relay
+from tests.driving.parts import driver_class, turn_activities
+from tests.driving.turns import take_turn
 from tests.eventually import eventually_async
 from tests.execution.runtime import Runtime, chain, open_runtime
 
@@ -70,11 +68,11 @@ async def in_memory(runtime: Runtime, _request: Any) -> AsyncIterator[Seat]:
 async def driven(runtime: Runtime, client: Client) -> AsyncIterator[str]:
     """A task queue whose worker drives instances; no relay pokes by itself."""
     queue = secrets.token_hex(8)
-    turns = TurnActivities(runtime.process(), asyncio.Event(), lambda _ulid: None)
+    turns = turn_activities(runtime.process())
     async with Worker(
         client,
         task_queue=queue,
-        workflows=[InstanceDriver],
+        workflows=[driver_class()],
         activities=[turns.turn],
         workflow_runner=UnsandboxedWorkflowRunner(),
         build_id="test",

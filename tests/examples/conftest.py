@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.driving.modes import VARIABLE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -30,9 +32,11 @@ def run_program(
         "COLUMNS": "200",
     }
 
+    driven = ["-m", "tests.examples.driven"] if os.environ.get(VARIABLE) else []
+
     def run(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, f"examples/permits/{name}", *map(str, arguments)],
+            [sys.executable, *driven, f"examples/permits/{name}", *map(str, arguments)],
             cwd=pytestconfig.rootpath,
             env={**os.environ, **named},
             capture_output=True,

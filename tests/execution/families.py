@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ulid import ULID
 
-from adapter.execution.turn import take_turn
+from tests.driving.turns import take_turn
 from tests.execution.runtime import graph
 
 if TYPE_CHECKING:

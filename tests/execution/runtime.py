@@ -14,11 +14,11 @@ from ulid import ULID
 from adapter.execution.deps import TurnDeps, turn_deps
 from adapter.execution.registry import Registry
 from adapter.execution.runner import HandlerRunner
-from adapter.execution.turn import take_turn
 from adapter.graph.canonical import canonical, checksum
 from adapter.records.digests import digests_of
 from adapter.records.pooling import make_pool
 from adapter.settings import Limits, Settings, StepsInput
+from tests.driving.turns import take_turn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from adapter.execution.queued import StepDelayed, run_step
-from adapter.execution.turn import take_turn
+from adapter.execution.queued import StepDelayed
+from tests.driving.turns import run_step, take_turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

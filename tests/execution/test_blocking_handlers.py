@@ -16,8 +16,8 @@ import pytest_asyncio
 from adapter.errors import StepError
 from adapter.execution.deps import turn_deps
 from adapter.execution.runner import HandlerRunner
-from adapter.execution.turn import take_turn
 from tests.attacks.seams import PATIENCE
+from tests.driving.turns import take_turn
 from tests.eventually import eventually, eventually_async
 from tests.execution.runtime import action, chain
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from adapter.execution.turn import take_turn
+from tests.driving.turns import take_turn
 from tests.execution.runtime import chain, graph
 
 if TYPE_CHECKING:

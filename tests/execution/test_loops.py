@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from adapter.execution.instance import SNAPSHOT_EVERY
-from adapter.execution.turn import take_turn
 from adapter.interpreter.draft import MAX_PASSES
 from adapter.settings import Limits
+from tests.driving.turns import take_turn
 from tests.execution.runtime import action, graph
 
 if TYPE_CHECKING:

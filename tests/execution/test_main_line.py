@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from adapter.errors import NotFound
-from adapter.execution.turn import take_turn
+from tests.driving.turns import take_turn
 from tests.execution.runtime import action, chain, graph
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import orjson
 import pytest
 
 from adapter.errors import StepError
-from adapter.execution.turn import take_turn
 from adapter.records.effects import Effects
 from adapter.settings import Limits
 from tests.attacks.seams import PATIENCE, Held
+from tests.driving.turns import take_turn
 from tests.eventually import eventually_async
 from tests.execution.runtime import action, chain, graph
 

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapter.errors import StepError
-from adapter.execution.turn import take_turn
 from adapter.interpreter.state import ENDED
+from tests.driving.turns import take_turn
 from tests.execution.runtime import open_runtime
 from tests.interpreter.random_graphs import PAYLOADS, documents
 

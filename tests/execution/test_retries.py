@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from adapter.errors import StepError
-from adapter.execution.turn import take_turn
 from adapter.settings import Limits
+from tests.driving.turns import take_turn
 from tests.execution.runtime import action, chain, graph
 
 if TYPE_CHECKING:

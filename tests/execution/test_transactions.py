@@ -17,13 +17,12 @@ from adapter.errors import InvalidInput, StepError
 from adapter.execution.cache import Folded
 from adapter.execution.instance import Instance, Superseded
 from adapter.execution.offers import Offer
-from adapter.execution.queued import run_step
-from adapter.execution.turn import take_turn
 from adapter.records.append import Appended, Appender
 from adapter.records.migrating import upgrade
 from adapter.records.writers import step_token
 from adapter.settings import Settings
 from tests.attacks.seams import PATIENCE, Held, assert_sound
+from tests.driving.turns import run_step, take_turn
 from tests.execution.runtime import Runtime, action, chain, graph, open_runtime
 from tests.records.databases import fresh_database
 

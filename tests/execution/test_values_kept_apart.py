@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from adapter.execution.turn import take_turn
+from tests.driving.turns import take_turn
 from tests.execution.runtime import action, chain
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ulid import ULID
 
-from adapter.execution.turn import take_turn
 from adapter.records.look import BATCH
+from tests.driving.turns import take_turn
 from tests.execution.runtime import action, chain, graph
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from ulid import ULID
 
 from adapter.client.almanac import Almanac
 from adapter.execution.context import ActionContext  # noqa: TC001 - handlers are called with it
-from adapter.execution.turn import take_turn
+from tests.driving.turns import take_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

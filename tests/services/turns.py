@@ -10,8 +10,8 @@ from ulid import ULID
 from adapter.execution.deps import turn_deps
 from adapter.execution.registry import Registry
 from adapter.execution.runner import HandlerRunner
-from adapter.execution.turn import take_turn
 from adapter.records.pooling import make_pool
+from tests.driving.turns import take_turn
 
 if TYPE_CHECKING:
     from adapter.settings import Settings

@@ -23,9 +23,9 @@ from adapter.interpreter.state import State
 from adapter.records.load import Loader
 from adapter.records.writers import is_step_token
 from temporal_workflows.worker import running_worker
+from tests.driving.parts import CountedTurns, TwiceTurns, driving
 from tests.eventually import eventually_async
 from tests.workflow.cells import CELLS, KID, document
-from tests.workflow.driving import CountedTurns, TwiceTurns, driving
 from tests.workflow.system import open_system
 
 if TYPE_CHECKING:

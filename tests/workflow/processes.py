@@ -6,13 +6,13 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import psycopg
 
+from tests.driving import programs
 from tests.eventually import eventually_async
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ class Workers:
         imports = [part for module in modules for part in ("--import", module)]
         with (self.directory / f"err{len(self.started)}").open("wb") as err:
             process = subprocess.Popen(
-                [sys.executable, "-m", "adapter.cli", "worker", *imports],
+                [*programs.almanac(), "worker", *imports],
                 cwd=self.directory,
                 env={
                     **inherited,
                     **{f"ALMANAC_{name}": value for name, value in named.items()},
-                    "PYTHONPATH": str(self.directory),
+                    **programs.environment(str(self.directory)),
                 },
                 stderr=err,
             )

@@ -1,13 +1,8 @@
-"""Other ways to drive instances than production's, which must lead to the same rows.
-
-``plain`` is production's. ``continued`` continues as new after every turn, so that no run knows
-more than one. ``twice`` takes every turn and runs every queued step twice, as happens when a
-worker dies between the end of one and Temporal's learning of it. ``ALMANAC_TEST_DRIVING`` chooses
-for a whole run of the tests.
-"""
+"""What workers are made of in each way of driving, in place of production's parts."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
 from contextlib import contextmanager
@@ -19,13 +14,15 @@ from temporalio import activity
 from temporal_workflows import worker
 from temporal_workflows.activities import StepActivities, TurnActivities
 from temporal_workflows.contracts import STEP_ACTIVITY, TURN_ACTIVITY, Turned
-from tests.workflow.continued import ContinuedDriver
+from temporal_workflows.driver import InstanceDriver
+from tests.driving.continued import ContinuedDriver
+from tests.driving.modes import VARIABLE, chosen
+from tests.driving.tally import note, note_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MODES = ("plain", "continued", "twice")
-VARIABLE = "ALMANAC_TEST_DRIVING"
+    from adapter.execution.deps import TurnDeps
 
 
 class CountedTurns(TurnActivities):
@@ -40,7 +37,9 @@ class CountedTurns(TurnActivities):
     @activity.defn(name=TURN_ACTIVITY)
     async def turn(self, ulid: str, known: list[str]) -> Turned:
         info = activity.info()
-        self.taken[ulid, info.workflow_run_id or "", info.activity_id] += 1
+        run = info.workflow_run_id or ""
+        self.taken[ulid, run, info.activity_id] += 1
+        note_turn(ulid, run, info.activity_id)
         return await super().turn(ulid, known)
 
 
@@ -61,6 +60,8 @@ class TwiceTurns(CountedTurns):
         after = await self._seq(ulid)
         if after != before and not first.more:
             self.again.append((ulid, before + 1, after))
+        info = activity.info()
+        note("turn_twice", ulid, info.workflow_run_id or "", info.activity_id)
         return second
 
     async def _seq(self, ulid: str) -> int:
@@ -78,6 +79,7 @@ class TwiceSteps(StepActivities):
     async def step(self, ulid: str, step: str) -> None:
         await super().step(ulid, step)
         await super().step(ulid, step)
+        note("step_twice")
 
 
 _PARTS: dict[str, dict[str, Any]] = {
@@ -94,9 +96,27 @@ def driving(mode: str) -> Iterator[None]:
         yield
 
 
-def chosen() -> str:
-    """The way that the environment asks for."""
-    mode = os.environ.get(VARIABLE) or "plain"
-    if mode not in MODES:
-        raise ValueError(f"{VARIABLE}={mode!r}: use one of {', '.join(MODES)}")
-    return mode
+@contextmanager
+def driving_as_chosen() -> Iterator[None]:
+    """The same in the way that the environment asks for; production's parts if it does not."""
+    if not os.environ.get(VARIABLE):
+        yield
+        return
+    with driving(chosen()):
+        yield
+
+
+def driver_class() -> type[InstanceDriver]:
+    """The driver for workers that a test puts together itself."""
+    driver: type[InstanceDriver] = _PARTS[chosen()].get("InstanceDriver", InstanceDriver)
+    return driver
+
+
+def turn_activities(deps: TurnDeps) -> TurnActivities:
+    """The turns for such workers, without queued steps."""
+    turns: TurnActivities = _PARTS[chosen()]["TurnActivities"](deps, asyncio.Event(), _no_matter)
+    return turns
+
+
+def _no_matter(_ulid: str) -> None:
+    return None
