@@ -19,7 +19,7 @@ from tests.attacks.seams import (
     assert_sound,
     record,
 )
-from tests.driving.turns import take_turn
+from tests.driving.turns import take_single_turn, take_turn
 from tests.execution.runtime import Runtime, action, chain
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ async def test_a11a_a_turn_that_is_behind_ends_and_the_next_one_catches_up(
     ulid = await runtime.begun(chain(action("a", "test.a"), WAIT))
     late, other = runtime.process(), runtime.process()
     late.appender = stopped = StoppedAppender(runtime.settings, at=1)
-    turn = asyncio.create_task(take_turn(late, ulid))
+    turn = asyncio.create_task(take_single_turn(late, ulid))
     await stopped.reached.wait()
     await runtime.finish(other, ulid)
     before = await runtime.journal(ulid)
@@ -155,7 +155,7 @@ async def test_a12_b3_a_stalled_turn_and_its_successor_make_one_success_and_no_m
     ulid = await runtime.begun(chain(action("a", "test.a")))
     stalled, second = runtime.process(), runtime.process()
     await beat(runtime, stalled)
-    turn = asyncio.create_task(take_turn(stalled, ulid))
+    turn = asyncio.create_task(take_single_turn(stalled, ulid))
     await gate.reached()
 
     await runtime.finish(second, ulid)
@@ -185,7 +185,7 @@ async def test_b3_a_turn_that_wakes_after_another_has_gone_on_ends_at_once(
     await runtime.finish(runtime.process(), plain)
     stalled = runtime.process()
     stalled.appender = stopped = StoppedAppender(runtime.settings, at)
-    turn = asyncio.create_task(take_turn(stalled, raced))
+    turn = asyncio.create_task(take_single_turn(stalled, raced))
     await stopped.reached.wait()
 
     await runtime.finish(runtime.process(), raced)
@@ -287,7 +287,7 @@ async def test_b5_a_turn_told_to_stop_finishes_its_step_and_begins_no_other(
     gate = held(runtime, "test.a")
     ulid = await runtime.begun(chain(*(action(f"s{n}", "test.a") for n in range(3))))
     stopping = asyncio.Event()
-    turn = asyncio.create_task(take_turn(runtime.process(), ulid, stopping))
+    turn = asyncio.create_task(take_single_turn(runtime.process(), ulid, stopping))
     await gate.reached()
 
     stopping.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +46,11 @@ async def take_single_turn(
 
 
 async def run_step(deps: TurnDeps, ulid: str, step: str, **more: Any) -> None:
-    """Runs a queued step; twice, if that was chosen."""
+    """Runs a queued step; twice, if that was chosen, which may come to nothing."""
     await queued.run_step(deps, ulid, step, **more)
     if chosen() == "twice":
-        await queued.run_step(deps, ulid, step, **more)
+        with suppress(queued.StepDelayed):
+            await queued.run_step(deps, ulid, step, **more)
         note("run_twice")
 
 

@@ -1,4 +1,4 @@
-"""Runs a program with workers driven as was chosen: ``python -m tests.examples.driven FILE ...``."""
+"""Runs a program, its workers driven as was chosen: ``python -m tests.examples.driven FILE``."""
 
 from __future__ import annotations
 

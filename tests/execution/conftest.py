@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
+from adapter.client.almanac import Almanac
+from tests.execution.families import Family
 from tests.execution.runtime import Runtime, open_runtime
 from tests.records.databases import fresh_database
 
@@ -25,3 +27,9 @@ def shared_database_url(stack: Stack, migrated_template: str) -> Iterator[str]:
 async def runtime(shared_database_url: str) -> AsyncIterator[Runtime]:
     async with open_runtime(shared_database_url) as runtime:
         yield runtime
+
+
+@pytest_asyncio.fixture
+async def family(runtime: Runtime) -> AsyncIterator[Family]:
+    with Almanac(runtime.settings, registry=runtime.registry) as almanac:
+        yield Family(runtime, almanac)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tests.execution.runtime import Runtime
 
 
+HOLD: dict[str, Any] = {"id": "hold", "type": "wait", "config": {"signal": "go"}}
+GO = {"name": "go", "payload": None}
+
+
 def starting(workflow: str, node: str = "call", **config: Any) -> dict[str, Any]:
     """A ``start_workflow`` node."""
     return {"id": node, "type": "start_workflow", "config": {"workflow": workflow, **config}}
@@ -35,6 +39,25 @@ def line(*nodes: Mapping[str, Any], key: str) -> dict[str, Any]:
     """A document in which every node leads to the next."""
     ids = ["trigger", *(node["id"] for node in nodes)]
     return graph(*nodes, edges=list(itertools.pairwise(ids)), key=key)
+
+
+def by_trigger() -> dict[str, Any]:
+    """A child that completes, fails or waits, as it is told."""
+    decide = {"id": "do", "type": "decision", "config": {"on": "${ trigger.do }"}}
+    return graph(
+        decide,
+        HOLD,
+        ending("fine"),
+        ending(None, node="bad", status="failed"),
+        edges=[
+            ("trigger", "do"),
+            {"from": "do", "to": "end", "on": "c"},
+            {"from": "do", "to": "bad", "on": "f"},
+            {"from": "do", "to": "hold", "on": "?"},
+            ("hold", "end"),
+        ],
+        key="child",
+    )
 
 
 class Family:

@@ -7,7 +7,7 @@ import pytest
 from adapter.execution.instance import SNAPSHOT_EVERY
 from adapter.interpreter.draft import MAX_PASSES
 from adapter.settings import Limits
-from tests.driving.turns import take_turn
+from tests.driving.turns import take_single_turn
 from tests.execution.runtime import action, graph
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ async def test_a_turn_whose_time_is_up_leaves_the_rest_to_the_next(runtime: Runt
     ulid = await runtime.begun(counting(MAX_PASSES))
     brief = runtime.process(stretch=runtime.settings.worker.stretch * 0)
     turns = 0
-    while (result := await take_turn(brief, ulid)).more:
+    while (result := await take_single_turn(brief, ulid)).more:
         turns += 1
         assert result.progressed
         assert (await runtime.instance(ulid))["status"] == "running"

@@ -13,7 +13,7 @@ from adapter.errors import StepError
 from adapter.records.effects import Effects
 from adapter.settings import Limits
 from tests.attacks.seams import PATIENCE, Held
-from tests.driving.turns import take_turn
+from tests.driving.turns import take_single_turn
 from tests.eventually import eventually_async
 from tests.execution.runtime import action, chain, graph
 
@@ -239,7 +239,7 @@ async def test_a8_a_process_that_stands_still_in_an_effect_loses_its_claim_with_
     gate = Held(only=1)
     paying(runtime, form, lambda: gate.handler(), if_uncertain=if_uncertain, timeout=PATIENCE)
     ulid = await runtime.begun(ONE)
-    turn = asyncio.create_task(take_turn(runtime.process(), ulid))
+    turn = asyncio.create_task(take_single_turn(runtime.process(), ulid))
     await gate.reached()
     assert (await runtime.finish(runtime.process(), ulid)).status == status
     gate.let_go()

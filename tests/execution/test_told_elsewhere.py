@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ulid import ULID
 
-from adapter.execution.turn import take_turn
+from tests.driving.turns import take_turn
 from tests.execution.runtime import chain
 
 if TYPE_CHECKING:

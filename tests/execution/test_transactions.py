@@ -22,7 +22,7 @@ from adapter.records.migrating import upgrade
 from adapter.records.writers import step_token
 from adapter.settings import Settings
 from tests.attacks.seams import PATIENCE, Held, assert_sound
-from tests.driving.turns import run_step, take_turn
+from tests.driving.turns import run_step, take_single_turn, take_turn
 from tests.execution.runtime import Runtime, action, chain, graph, open_runtime
 from tests.records.databases import fresh_database
 
@@ -321,7 +321,7 @@ async def test_a12_a_handler_whose_step_was_taken_over_leaves_nothing(
     # Rows that do not wait for each other, as two of the same key would.
     await host.runtime.pool.execute("ALTER TABLE host_rows DROP CONSTRAINT once")
     ulid = await host.runtime.begun(chain(action("one", "write")))
-    turn = asyncio.create_task(take_turn(host.runtime.process(), ulid))
+    turn = asyncio.create_task(take_single_turn(host.runtime.process(), ulid))
     await gate.reached()
     assert (await host.runtime.finish(host.runtime.process(), ulid)).status == "completed"
     gate.let_go()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.driving.turns import take_turn
+from tests.driving.turns import take_single_turn, take_turn
 from tests.execution.runtime import action, chain
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ async def test_a_turn_without_time_runs_one_step_and_leaves_the_next_scheduled(
     ulid = await noting.begun(THREE)
     process = noting.process(stretch=timedelta(0))
     left: list[Any] = []
-    while not (result := await take_turn(process, ulid)).ended:
+    while not (result := await take_single_turn(process, ulid)).ended:
         assert (result.more, result.progressed, result.stuck) == (True, True, False)
         left.append((result.node, (await noting.steps(ulid))[-1][2]))
     assert left == [("two", "scheduled"), ("three", "scheduled")]

@@ -6,10 +6,11 @@ import pytest
 from ulid import ULID
 
 from adapter.records.look import BATCH
-from tests.driving.turns import take_turn
+from tests.driving.turns import take_single_turn, take_turn
 from tests.execution.runtime import action, chain, graph
 
 if TYPE_CHECKING:
+    from adapter.execution.deps import TurnDeps
     from tests.execution.runtime import Runtime
 
 
@@ -199,6 +200,12 @@ async def test_no_number_of_events_that_do_not_fit_hides_the_one_that_does(
     assert (await runtime.step(ulid, "end"))["output"] == {"n": 3 * BATCH}
 
 
+async def go_on(process: TurnDeps, ulid: str) -> None:
+    """Takes turns of a process that keeps what it has at hand."""
+    while (await take_single_turn(process, ulid)).more:
+        pass
+
+
 async def test_what_was_turned_down_is_neither_kept_nor_read_again(
     runtime: Runtime, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,7 +223,7 @@ async def test_what_was_turned_down_is_neither_kept_nor_read_again(
     monkeypatch.setattr(process.looker, "look", counted)
     for n in range(2 * BATCH + 7):
         await runtime.emit(key, {"n": n})
-    await runtime.finish(process, ulid)
+    await go_on(process, ulid)
     assert read == list(range(2 * BATCH + 7))
     for n in (1_000, 3 * BATCH):
         folded = process.cache.take(ulid)
@@ -224,7 +231,7 @@ async def test_what_was_turned_down_is_neither_kept_nor_read_again(
         process.cache.put(ulid, folded)
         read.clear()
         await runtime.deliver(ulid, await runtime.emit(key, {"n": n}))
-        await runtime.finish(process, ulid)
+        await go_on(process, ulid)
         assert read == [n]
     assert (await runtime.step(ulid, "end"))["output"] == {"n": 3 * BATCH}
 

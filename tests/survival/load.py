@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tests.survival.bed import Bed
-    from tests.workflow.matrix import Recorded
+    from tests.workflow.recorded import Recorded
 
 
 def begin(bed: Bed, run: str, numbers: Iterable[int]) -> list[str]:

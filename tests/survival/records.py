@@ -7,11 +7,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tests.workflow.checks import check_record
-from tests.workflow.matrix import read
+from tests.workflow.recorded import read
 
 if TYPE_CHECKING:
     from tests.survival.bed import Bed
-    from tests.workflow.matrix import Recorded, Row
+    from tests.workflow.recorded import Recorded, Row
 
 NOT_ONE = {
     "a step run succeeded twice": """

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tests.workflow.cells import Cell
-    from tests.workflow.matrix import Outcome, Recorded
+    from tests.workflow.matrix import Outcome
+    from tests.workflow.recorded import Recorded
 
 OPEN_STEPS = {"scheduled", "running", "waiting", "retrying"}
 
