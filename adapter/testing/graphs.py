@@ -32,9 +32,10 @@ def graphs() -> dict[str, dict[str, Any]]:
                 _wait("w1", event=EVENT),
                 _act("a"),
                 _wait("w2", event=EVENT, timeout="PT20S"),
+                _wait("w3", event=EVENT, timeout="PT10S"),
                 _act("b"),
             ],
-            ["w1", "a", "w2", "b"],
+            ["w1", "a", "w2", "w3", "b"],
         ),
         "signals": _document(
             "signals",

@@ -70,7 +70,7 @@ class Invariants:
 
     def _fold(self, row: InstanceRow, known: _Known) -> None:
         """Journal without a gap; each entry may follow; the fold goes on."""
-        state = known.states[-1]
+        before = state = known.states[-1]
         fresh = row.journal[state.seq :]
         known.touched = set()
         _say(bool(fresh), "the journal did not grow")
@@ -93,6 +93,7 @@ class Invariants:
             known.touched |= known.rows.add(state, entry, after, row.ulid, one.writer, one.at)
             state = after
             known.states.append(state)
+        rules.let_go(self._record, before, state)
         if not known.writers or known.writers[-1] != fresh[0].writer:
             known.writers.append(fresh[0].writer)
         _say(row.lock_version == len(row.journal) == state.seq, "the journal has a gap")

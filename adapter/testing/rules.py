@@ -35,6 +35,11 @@ _TAKEN_AS: Final = {
     "event": kinds.INBOX_APPLIED,
     "child": kinds.INBOX_APPLIED,
 }
+_ENTERS: Final = frozenset(
+    {kinds.STEP_STARTED, kinds.STEP_PASSED, kinds.WAIT_OPENED, kinds.SCOPE_OPENED, kinds.WAIT_FIRED}
+)
+"""What is not to be seen in a pause."""
+
 _AFTER_THE_END: Final = frozenset({kinds.INBOX_APPLIED, kinds.RETRIED, kinds.SNAPSHOT})
 
 
@@ -78,6 +83,8 @@ def check(moment: Moment) -> None:
     kind = moment.entry.kind
     if moment.state.ended:
         assert kind in _AFTER_THE_END, f"{kind} after the end"
+    if moment.state.paused:
+        assert kind not in _ENTERS, f"{kind} in a pause"
     if kind == kinds.STEP_STARTED:
         _begun(moment)
     elif kind in (kinds.STEP_SUCCEEDED, kinds.STEP_FAILED):
@@ -92,7 +99,6 @@ def check(moment: Moment) -> None:
 
 
 def _begun(moment: Moment) -> None:
-    assert not moment.state.paused, "a step was begun in a pause"
     assert moment.entry.data["token"] == moment.writer, "a step was begun for somebody else"
     step = moment.step
     if step is None:
@@ -132,7 +138,6 @@ def _is_due(moment: Moment, due: datetime | None, what: str) -> None:
 def _fired(moment: Moment) -> None:
     wait, data = moment.wait, moment.entry.data
     assert wait is not None, "a wait fired that is not open"
-    assert not moment.state.paused, "a wait fired in a pause"
     if "event" in data:
         _took(moment, wait, moment.record.events[int(data["event"])])
 
@@ -185,6 +190,19 @@ def applied_as_told(entry: Entry, told: InboxRow) -> None:
     if result["status"] == "done":
         wanted = _TAKEN_AS[told.kind]
         assert entry.kind == wanted, f"{told.kind} of inbox row {told.id} led to {entry.kind}"
+
+
+def let_go(record: MemoryRecord, before: State, after: State) -> None:
+    """Children for which nobody waits any more are told to end."""
+    for wait in before.waits.values():
+        if not wait.children or wait.id in after.waits:
+            continue
+        for ulid in wait.instances:
+            child = record.by_ulid[ulid]
+            if ulid in wait.statuses or child.status in ENDED:
+                continue
+            told = any(one.kind == "cancel" for one in child.inbox.values())
+            assert told, f"nobody waits for {ulid} any more, and it was not told"
 
 
 def in_order(row: dict[str, Any]) -> None:

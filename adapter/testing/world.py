@@ -33,7 +33,7 @@ CHAOS = 25.0
 OFTEN = 2.0
 """Faults and doings of callers in a second of it."""
 
-PATIENCE = 1_800.0
+PATIENCE = 900.0
 """Seconds of virtual time after which an instance that could end counts as stuck."""
 
 MOST = 9
