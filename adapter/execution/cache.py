@@ -37,6 +37,7 @@ class Folded:
             page, for the turn that found them.
         pages: For a wait that has turned that page down, the page that it has come to instead.
         cut: Keys of ``stored`` and ``pages`` whose page was full: there may be more beyond.
+        again: Waits for which what is at hand counts as found anew.
         passed: The last event that a wait has turned down, with all before it: their payloads are
             not kept, and they are not read again.
         asked: Waits whose instances were looked up after they had been committed.
@@ -53,6 +54,7 @@ class Folded:
     stored: dict[Any, list[StoredEvent]] = field(default_factory=dict)
     pages: dict[Key, list[StoredEvent]] = field(default_factory=dict)
     cut: set[Any] = field(default_factory=set)
+    again: set[Key] = field(default_factory=set)
     passed: dict[Key, Any] = field(default_factory=dict)
     asked: set[Key] = field(default_factory=set)
     heard: set[str] = field(default_factory=set)
@@ -82,6 +84,7 @@ class Folded:
             self.looked.discard(wait)
             self.pages.pop(wait, None)
             self.passed.pop(wait, None)
+            self.again.add(wait)
 
     def let_go(self, most: int) -> None:
         """Drops outputs that nothing will read again; those of a long turn would pile up.
@@ -126,6 +129,7 @@ class Folded:
         self.stored.clear()
         self.pages.clear()
         self.cut.clear()
+        self.again.clear()
 
 
 def wait_key(wait: Wait) -> Any:

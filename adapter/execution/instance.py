@@ -325,9 +325,9 @@ class Instance:
 
         Nothing else that a condition reads can change while its wait is open.
         """
-        if not self.folded.passed or not any("set" in entry.data for entry in entries):
-            return
         waits = self.state.waits
+        if not waits or not any("set" in entry.data for entry in entries):
+            return
         conditions = {w: self.graph.nodes[waits[w].node].condition for w in waits}
         self.folded.reconsider(w for w, c in conditions.items() if c and "state" in c.names)
 

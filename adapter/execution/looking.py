@@ -41,7 +41,7 @@ class Looking:
             connection: Outside a transaction, so that the look comes after the waits' commit.
 
         Returns:
-            Whether an event was found that was not at hand before.
+            Whether an event was found that was not at hand before, or is to be tested again.
         """
         folded, found = self._folded, False
         for wait in list(folded.state.waits.values()):
@@ -51,6 +51,9 @@ class Looking:
             events = await self._page(connection, wait, passed)
             folded.looked.add(wait.id)
             known = {event.id for event in folded.stored_for(wait)}
+            if wait.id in folded.again:
+                folded.again.discard(wait.id)
+                known.clear()
             found = found or not known.issuperset(event.id for event in events)
             if passed is None:
                 self._keep(folded.stored, wait_key(wait), events)

@@ -152,7 +152,7 @@ async def record(runtime: Runtime, ulid: str) -> dict[str, Any]:
     waits = await runtime.pool.fetch(
         "SELECT w.kind, w.event_key, w.match, w.condition, w.outcome, w.status, w.payload"
         " FROM workflow_waits w JOIN workflow_instances i ON i.id = w.instance_id"
-        " WHERE i.ulid = $1 ORDER BY w.id",
+        " WHERE i.ulid = $1 ORDER BY w.step_run_id, w.id",
         ulid,
     )
     inbox = await runtime.pool.fetch(

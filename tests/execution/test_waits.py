@@ -254,8 +254,9 @@ async def test_an_event_that_is_committed_late_is_found_below_those_turned_down(
     assert (await runtime.finish(process, ulid)).status == "completed"
 
 
+@pytest.mark.parametrize("where", ["by this process", "by another one"])
 async def test_an_event_that_was_turned_down_fits_when_another_branch_sets_what_it_needs(
-    runtime: Runtime, key: str
+    runtime: Runtime, key: str, where: str
 ) -> None:
     branches = {"ask": "ask", "other": "other"}
     other = {"id": "other", "type": "wait", "config": {"event": f"{key}.go"}}
@@ -271,6 +272,8 @@ async def test_an_event_that_was_turned_down_fits_when_another_branch_sets_what_
     await runtime.emit(key, {"n": 7})
     await runtime.finish(process, ulid)
     await runtime.deliver(ulid, await runtime.emit(f"{key}.go", {"n": 7}))
+    if where == "by another one":
+        process = runtime.process()
     assert (await runtime.finish(process, ulid)).status == "completed"
     assert (await runtime.step(ulid, "ask"))["output"] == {"n": 7}
 
