@@ -13,10 +13,10 @@ DRIVEN := --ignore-glob "tests/workflow/test_matrix*" $(addprefix tests/,attacks
 IMPORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test soak soak-exit check format bench lock wheel clean
+.PHONY: help setup demo dev test soak soak-exit soak-survival check format bench lock wheel clean
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## Make .venv with the locked requirements (quick when nothing changed)
 
@@ -35,6 +35,9 @@ soak: setup ## Run the tests that have workers, driven in other ways: about 10 m
 
 soak-exit: setup ## End more than a hundred processes that used Temporal: about 5 minutes
 	@ALMANAC_TEST_EXITS=8 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/test_exits.py
+
+soak-survival: setup ## Kill workers and servers in the long form: about 40 minutes
+	@ALMANAC_TEST_SURVIVAL=long $(BIN)/python -m pytest $(PYTEST_ARGS) tests/survival
 
 check: setup ## Lint, formatting, types and the import rule
 	@$(BIN)/ruff check .

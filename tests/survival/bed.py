@@ -55,6 +55,10 @@ class WorkerProcess:
         self.process.kill()
         self.process.wait()
 
+    def kill_before_poke(self) -> None:
+        """Ends an odd one between the commit of a claim and its poke."""
+        self.process.send_signal(signal.SIGUSR1)
+
     def stall(self) -> None:
         """Stops it where it is, as a machine that is suspended."""
         self.process.send_signal(signal.SIGSTOP)
@@ -135,6 +139,15 @@ class Bed:
     @property
     def living(self) -> list[WorkerProcess]:
         return [worker for worker in self.workers if worker.lives]
+
+    @property
+    def working(self) -> list[WorkerProcess]:
+        """Those that have given a sign of life within two seconds."""
+        rows = self.rows(
+            "SELECT name FROM workflow_workers WHERE seen_at > clock_timestamp() - interval '2 s'"
+        )
+        seen = {row["name"] for row in rows}
+        return [worker for worker in self.living if worker.name in seen]
 
     def publish(self, *documents: dict[str, Any]) -> None:
         for one in documents:

@@ -63,3 +63,26 @@ STEPS = """
 SELECT count(*) FROM workflow_step_runs s JOIN workflow_instances i ON i.id = s.instance_id
 WHERE i.ulid = %s AND s.node_id = 'one' AND s.status = 'succeeded'"""
 APPLIED = "SELECT NOT EXISTS (SELECT FROM workflow_inbox WHERE applied_at IS NULL)"
+
+
+def test_signals_beyond_those_that_an_instance_keeps_are_refused(bed: Bed) -> None:
+    bed.publish(ASKED)
+    bed.start()
+    ulid = bed.almanac.start("asked").ulid
+    bed.reaches(ulid, "waiting")
+
+    bed.rows(SIGNALS, KEPT + 1, ulid)
+    bed.until(APPLIED)
+    bed.almanac.cancel(ulid)
+    bed.reaches(ulid, "cancelled")
+
+    results = bed.rows("SELECT result FROM workflow_inbox WHERE kind = 'signal' ORDER BY id")
+    assert [row["result"]["status"] for row in results] == [*["done"] * KEPT, "refused"]
+    assert results[-1]["result"]["reason"] == "too_many_signals"
+
+
+KEPT = 10_000
+SIGNALS = """
+INSERT INTO workflow_inbox (instance_id, kind, payload)
+SELECT i.id, 'signal', '{"name": "noise", "payload": {}}'
+FROM generate_series(1, %s) n, workflow_instances i WHERE i.ulid = %s RETURNING 1"""
