@@ -15,7 +15,7 @@ PARTS = {
     "queued steps": r"^from adapter\.execution\.queued import .*run_step",
     "activities": r"^from temporal_workflows\.activities import",
     "drivers": r"^from temporal_workflows\.driver import .*InstanceDriver",
-    "commands": r'"-m", "adapter\.cli"',
+    "commands": r'"-m", "adapter\.cli"|with_name\("almanac"\)',
 }
 ALLOWED = {
     "tests/driving": "the other ways are made of them",

@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.docs.pages import read_page
+from tests.driving import programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 PAGE = read_page("README.md")
 
@@ -44,10 +45,13 @@ def test_the_first_workflow_prints_what_the_page_says(
 
 @contextmanager
 def worker(directory: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    almanac = Path(sys.executable).with_name("almanac")
+    almanac = programs.almanac(script=True)
     with (directory / "worker.log").open("wb") as log:
         process = subprocess.Popen(
-            [almanac, "worker", "--import", "orders"], cwd=directory, env=environment, stderr=log
+            [*almanac, "worker", "--import", "orders"],
+            cwd=directory,
+            env={**environment, **programs.environment()},
+            stderr=log,
         )
     try:
         yield

@@ -138,6 +138,8 @@ class Patient:
         """An instance that waits for the signal ``go``; it has done so for long."""
         ulid = await self.started(chain(*before, GO))
         await self.reached(ulid, "waiting")
+        # Its turn is over, however often it was taken: what comes now waits for a poke.
+        await self.system.shows(ulid, "waiting at go")
         self.age("instances", ulid, "updated_at")
         return ulid
 

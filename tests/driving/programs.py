@@ -16,10 +16,17 @@ from tests.driving.tally import VARIABLE as TALLY
 ROOT = Path(__file__).parents[2]
 
 
-def almanac() -> list[str]:
-    """How ``almanac`` is called; with what ``environment`` adds to it."""
-    module = "tests.driving.programs" if os.environ.get(VARIABLE) else "adapter.cli"
-    return [sys.executable, "-m", module]
+def almanac(*, script: bool = False) -> list[str]:
+    """How ``almanac`` is called; with what ``environment`` adds to it.
+
+    Args:
+        script: By its script, unless it is to be driven.
+    """
+    if os.environ.get(VARIABLE):
+        return [sys.executable, "-m", "tests.driving.programs"]
+    if script:
+        return [str(Path(sys.executable).with_name("almanac"))]
+    return [sys.executable, "-m", "adapter.cli"]
 
 
 def environment(path: str = "") -> dict[str, str]:

@@ -7,19 +7,27 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
+from temporalio.service import RPCError
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from adapter.client.almanac import Almanac
+from adapter.engine.names import workflow_id
 from adapter.execution.registry import Registry
 from adapter.settings import Settings
 from temporal_workflows.worker import running_worker
+from tests.eventually import eventually_async
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from adapter.services.views import InstanceView
     from temporal_workflows.relay import Relay
+
+
+METADATA = "__temporal_workflow_metadata"
+"""What Temporal's UI asks an execution for."""
 
 
 @dataclass(slots=True)
@@ -44,6 +52,19 @@ class System:
     async def ended(self, ulid: str, seconds: float = 30) -> InstanceView:
         """Waits for an instance's end without holding up the loop that its worker runs on."""
         return await asyncio.to_thread(self.almanac.wait, ulid, seconds)
+
+    async def shows(self, ulid: str, details: str, deadline: float = 30) -> None:
+        """Waits until an execution's current details are these: its driver has heard of a turn."""
+        handle = self.client.get_workflow_handle(workflow_id(ulid))
+
+        async def does() -> None:
+            try:
+                metadata = await handle.query(METADATA, result_type=WorkflowMetadata)
+            except RPCError as error:
+                raise AssertionError("it has not begun") from error
+            assert metadata.current_details == details
+
+        await eventually_async(does, deadline)
 
     async def call(self, function: Any, *arguments: Any, **more: Any) -> Any:
         """Calls the SDK in a thread."""

@@ -6,9 +6,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.common import SearchAttributeKey
-from temporalio.service import RPCError
 
 from adapter.engine.names import DEFINITION_ATTRIBUTE, OWNER_ATTRIBUTE, workflow_id
 from tests.eventually import eventually_async
@@ -19,24 +17,7 @@ if TYPE_CHECKING:
 
 DEFINITION = SearchAttributeKey.for_keyword(DEFINITION_ATTRIBUTE)
 OWNER = SearchAttributeKey.for_keyword(OWNER_ATTRIBUTE)
-METADATA = "__temporal_workflow_metadata"
-"""What Temporal's UI asks an execution for."""
-
 WAIT: dict[str, Any] = {"id": "paid", "type": "wait", "config": {"signal": "paid"}}
-
-
-async def shows(system: System, ulid: str, details: str) -> None:
-    """Waits until an execution's current details are these."""
-    handle = system.client.get_workflow_handle(workflow_id(ulid))
-
-    async def does() -> None:
-        try:
-            metadata = await handle.query(METADATA, result_type=WorkflowMetadata)
-        except RPCError as error:
-            raise AssertionError("it has not begun") from error
-        assert metadata.current_details == details
-
-    await eventually_async(does, 30)
 
 
 async def listed(system: System, query: str) -> list[tuple[str, str, str]]:
@@ -64,11 +45,11 @@ async def test_the_details_tell_status_and_node(system: System) -> None:
     key = await publish(system)
     async with system.worker():
         ulid = (await system.call(system.almanac.start, key)).ulid
-        await shows(system, ulid, "waiting at paid")
+        await system.shows(ulid, "waiting at paid")
         await system.call(system.almanac.pause, ulid)
-        await shows(system, ulid, "paused at paid")
+        await system.shows(ulid, "paused at paid")
         await system.call(system.almanac.resume, ulid)
-        await shows(system, ulid, "waiting at paid")
+        await system.shows(ulid, "waiting at paid")
 
 
 @pytest.mark.parametrize(
@@ -85,10 +66,10 @@ async def test_the_details_of_what_has_ended_tell_how_and_where(
     key = await publish(system)
     async with system.worker():
         ulid = (await system.call(system.almanac.start, key)).ulid
-        await shows(system, ulid, "waiting at paid")
+        await system.shows(ulid, "waiting at paid")
         await system.call(system.almanac.signal, ulid, "paid", {})
         assert (await system.ended(ulid)).status == status
-        await shows(system, ulid, f"{status} at {node}")
+        await system.shows(ulid, f"{status} at {node}")
 
 
 async def test_executions_are_listed_with_definition_and_owner(system: System) -> None:
