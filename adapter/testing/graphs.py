@@ -132,7 +132,7 @@ def graphs() -> dict[str, dict[str, Any]]:
                     quorum=2,
                     on_failure="finish",
                 ),
-                _act("x1", queue="apart"),
+                _act("x1", queue="apart", timeout="PT20S"),
                 {"id": "y1", "type": "start_workflow", "config": {"workflow": "child"}},
                 _wait("z1", event=EVENT, timeout="PT15S"),
                 _act("after"),

@@ -102,7 +102,7 @@ class MemoryRecord:
     def start(self, key: str, payload: Any) -> str:
         """Writes an instance and its start row; returns its ulid."""
         version = int(self.definitions[key].version)
-        return self._begin(version, payload, str(self.transactions), None).ulid
+        return self.begin(version, payload, str(self.transactions), None).ulid
 
     def emit(self, key: str, payload: Any, number: int | None = None) -> int:
         """Writes an event; its id may have been drawn before."""
@@ -217,7 +217,7 @@ class MemoryRecord:
     def _own(
         row: InstanceRow, expected: int, entries: Sequence[Entry], writer: str
     ) -> Appended | None:
-        found = row.journal[expected] if expected < len(row.journal) else None
+        found = row.journal[expected] if 0 <= expected < len(row.journal) else None
         if found is None or found.writer != writer or found.kind != entries[0].kind:
             return None
         if row.lock_version != expected + len(entries):
@@ -232,7 +232,7 @@ class MemoryRecord:
             for child in children:
                 snapshot = str(self.transactions)
                 version = int(child.definition.version)
-                born = self._begin(version, child.payload, snapshot, None, child.ulid, child.id)
+                born = self.begin(version, child.payload, snapshot, None, child.ulid, child.id)
                 born.parent_step, born.depth = step, row.depth + 1
                 born.columns["updated_at"] = at
                 told = True
@@ -271,12 +271,12 @@ class MemoryRecord:
                     if wait["status"] == "pending" and fits(wait, event):
                         told.setdefault((row.id, key), event.id)
             for version in self.triggers.get(event.key, ()):
-                self._begin(version, event.payload, None, event.id)
+                self.begin(version, event.payload, None, event.id)
         for instance, number in sorted({(key[0], event) for key, event in told.items()}):
             self.tell(instance, "event", None, number)
         return len(fresh)
 
-    def _begin(
+    def begin(
         self,
         version: int,
         payload: Any,
@@ -285,8 +285,18 @@ class MemoryRecord:
         ulid: str | None = None,
         number: Any = None,
     ) -> InstanceRow:
+        """Writes an instance with its start row.
+
+        Args:
+            version: What it runs.
+            payload: Its trigger payload.
+            snapshot: What was visible when it started.
+            after: The event that has started it.
+            ulid: Its public id; its id by default.
+            number: Its id; the next number by default.
+        """
         number = next(self.numbers) if number is None else int(number)
-        columns = {"status": "pending", "updated_at": self.now()}
+        columns = {"status": "pending", "steps_count": 0, "updated_at": self.now()}
         row = InstanceRow(number, ulid or f"{number:026}", version, plain(payload), columns)
         self.instances[number] = self.by_ulid[row.ulid] = row
         self.log(f"instance {number} {row.ulid} {version}")
