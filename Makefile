@@ -12,8 +12,12 @@ DRIVEN := --ignore-glob "tests/workflow/test_matrix*" $(addprefix tests/,attacks
 # Modules that register actions, for the worker of `make dev`: make dev IMPORT=orders
 IMPORT ?=
 
+# What soak-simulation simulates
+SEEDS ?= 100000
+FIRST ?= 1000
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test soak soak-exit soak-survival check format bench lock wheel clean
+.PHONY: help setup demo dev test soak soak-exit soak-simulation soak-survival check format bench lock wheel clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +39,9 @@ soak: setup ## Run the tests that have workers, driven in other ways: about 10 m
 
 soak-exit: setup ## End more than a hundred processes that used Temporal: about 5 minutes
 	@ALMANAC_TEST_EXITS=8 $(BIN)/python -m pytest $(PYTEST_ARGS) tests/test_exits.py
+
+soak-simulation: setup ## Simulate 100,000 seeds; SEEDS=... and FIRST=... choose others: about an hour
+	@$(BIN)/python -m adapter.testing.simulation --first $(FIRST) --count $(SEEDS) --jobs 2
 
 soak-survival: setup ## Kill workers and servers in the long form: about 40 minutes
 	@ALMANAC_TEST_SURVIVAL=long $(BIN)/python -m pytest $(PYTEST_ARGS) tests/survival
