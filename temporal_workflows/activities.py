@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from adapter.execution.deps import TurnDeps
     from adapter.execution.turned import TurnResult
 
+BEAT = 1.0
+"""Seconds between two signs of life of a step's worker."""
+
 ELSEWHERE = 5.0
 """Seconds after which a step is offered again that this worker cannot read."""
 
@@ -127,13 +130,14 @@ class StepActivities:
             )
         )
         try:
-            await _outlive(running, doubt)
+            await _outlive(running, doubt, activity.heartbeat)
         except StepDelayed as delayed:
             raise _again(str(delayed), NOT_NOW, delayed.seconds) from delayed
         except NewerJournal as error:
             raise _again(error.message, NEWER_JOURNAL, ELSEWHERE) from error
         except NotFound as error:
             # Pruned, and then the driver ends; or another deployment polls this task queue.
+            # One that was handed out is not repeated: nobody would end it.
             raise _again(error.message, NOT_FOUND, ELSEWHERE) from error
         if alone:
             # A poke that is lost is made up for: the driver has an activity for the step, too.
@@ -141,16 +145,20 @@ class StepActivities:
                 await self._poke(ulid)
 
 
-async def _outlive(running: asyncio.Task[None], doubt: asyncio.Event) -> None:
-    while True:
+async def _outlive(
+    running: asyncio.Task[None], doubt: asyncio.Event, beat: Callable[[], None]
+) -> None:
+    """Waits for a step whatever Temporal says, which hears meanwhile that this worker lives.
+
+    A step that waits for a connection to be claimed, or recorded, is not a dead worker's.
+    """
+    while not running.done():
+        beat()
         try:
-            await asyncio.shield(running)
+            await asyncio.wait([running], timeout=BEAT)
         except asyncio.CancelledError:
-            if running.cancelled():
-                raise
             doubt.set()
-        else:
-            return
+    await running
 
 
 def _again(message: str, kind: str, seconds: float) -> ApplicationError:

@@ -3,7 +3,8 @@
 A turn is a local activity, so nothing leaves the driver's workflow task before it ends. A queued
 step that becomes due beside handlers of the turn would wait for them; a standalone activity does
 not. The driver starts its own activity for the step all the same, once it hears of it: whichever
-claims the step runs it, and the other one stands by.
+claims the step runs it, and the other one stands by. So what is handed out is tried once and not
+for long: nothing of it is left when nobody takes it, or when its instance is gone.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from temporalio.common import ActivityIDConflictPolicy, ActivityIDReusePolicy
+from temporalio.common import ActivityIDConflictPolicy, ActivityIDReusePolicy, RetryPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from temporal_workflows.contracts import STEP_ACTIVITY, queue_name
-from temporal_workflows.driver import STEP_RETRY, STEP_SILENCE, STEP_TIMEOUT
+from temporal_workflows.driver import STEP_SILENCE, STEP_TIMEOUT
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("almanac.worker")
 
 DEADLINE = timedelta(milliseconds=500)
-"""The turn waits for the answer; without one the step leaves with the turn's end."""
+"""Without an answer by then the step leaves with the turn's end."""
 
-_CANNOT = {RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.INVALID_ARGUMENT}
+UNTAKEN = timedelta(seconds=30)
+"""After that it is left to the driver's own activity."""
+
+ONCE = RetryPolicy(maximum_attempts=1)
 
 
 class HandingOut:
@@ -62,14 +66,15 @@ class HandingOut:
                 id=f"step:{ulid}:{step}",
                 task_queue=queue_name(self._task_queue, queue),
                 start_to_close_timeout=STEP_TIMEOUT,
+                schedule_to_start_timeout=UNTAKEN,
                 heartbeat_timeout=STEP_SILENCE,
-                retry_policy=STEP_RETRY,
+                retry_policy=ONCE,
                 id_conflict_policy=ActivityIDConflictPolicy.USE_EXISTING,
                 id_reuse_policy=ActivityIDReusePolicy.ALLOW_DUPLICATE,
                 rpc_timeout=DEADLINE,
             )
         except RPCError as error:
-            if error.status in _CANNOT:
+            if error.status == RPCStatusCode.UNIMPLEMENTED:
                 self._able = False
                 LOGGER.info(
                     "this Temporal server runs no standalone activities (%s): queued steps that"

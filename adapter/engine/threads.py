@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
+import logging
 import os
 import sys
 import time
@@ -19,13 +20,25 @@ import traceback
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from temporalio.runtime import Runtime, TelemetryConfig
+from temporalio.runtime import (
+    LogForwardingConfig,
+    LoggingConfig,
+    Runtime,
+    TelemetryConfig,
+    TelemetryFilter,
+)
 
 if TYPE_CHECKING:
     from temporalio.client import Client
 
 QUIET: Final = 0.1
 """Seconds for answers on their way, where a client that is still in use keeps the threads."""
+
+_LOGGING: Final = LoggingConfig(
+    TelemetryFilter(core_level="WARN", other_level="ERROR"),
+    # By itself it writes to stdout, amidst what programs read there.
+    forwarding=LogForwardingConfig(logging.getLogger("almanac.temporal")),
+)
 
 
 class Threads:
@@ -39,7 +52,7 @@ class Threads:
     def get(self) -> Runtime:
         """The runtime to connect with."""
         if self._runtime is None:
-            self._runtime = Runtime(telemetry=TelemetryConfig())
+            self._runtime = Runtime(telemetry=TelemetryConfig(logging=_LOGGING))
         if not self._hooked:
             self._hooked = True
             atexit.register(self.end)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from adapter.execution.calls import Calls
 from adapter.execution.dues import until_due
 from adapter.execution.endings import Endings
+from adapter.execution.handing_out import HandOuts
 from adapter.execution.held import Held
 from adapter.execution.instance import Instance, Superseded
 from adapter.execution.looking import Looking
@@ -71,6 +72,7 @@ async def take_turn(
             return await turn.run()
         finally:
             turn.calls.close()
+            turn.hand_outs.close()
 
 
 class _Turn:
@@ -88,7 +90,7 @@ class _Turn:
         self.held = held
         self.stopping = stopping
         self.known = set(known)
-        self.handed_out: set[str] = set()
+        self.hand_outs = HandOuts(deps.hand_out, ulid, self.known)
         self.began = time.monotonic()
         writer = deps.new_token()
         self.instance = Instance(deps, ulid, writer, deps.cache.take(ulid), activities=activities)
@@ -143,7 +145,8 @@ class _Turn:
         events: list[Event] = [*await self.calls.results(SOON)]
         while not events and self.calls:
             await self.held.release()
-            await self._hand_out()
+            if self._has_news() and not self._is_stopping():
+                self.hand_outs.begin(self._to_queue())
             events += await self.calls.results(self._patience())
             await self.held.acquire()
             if not events:
@@ -217,30 +220,21 @@ class _Turn:
         return False
 
     def _may_begin(self) -> bool:
-        if (self.stopping is not None and self.stopping.is_set()) or self._has_news():
+        if self._is_stopping() or self._has_news():
             return False
         # The first append of a turn may always begin something: when reading alone takes longer
         # than a stretch, instances still go on, step by step.
         stretch = self.deps.settings.worker.stretch.total_seconds()
         return not self.progressed or time.monotonic() - self.began < stretch
 
+    def _is_stopping(self) -> bool:
+        return self.stopping is not None and self.stopping.is_set()
+
     def _has_news(self) -> bool:
         """Whether activities are to run steps of which the caller does not know yet."""
         return self.instance.activities and any(
             queued.step not in self.known for queued in self._to_queue()
         )
-
-    async def _hand_out(self) -> None:
-        """Has steps run at once for which activities are needed, while handlers keep the turn."""
-        hand_out = self.deps.hand_out
-        if hand_out is None or not self._has_news():
-            return
-        for queued in self._to_queue():
-            if queued.step in self.known or queued.step in self.handed_out:
-                continue
-            self.handed_out.add(queued.step)
-            if await hand_out(self.instance.ulid, queued.step, queued.queue):
-                self.known.add(queued.step)
 
     def _to_queue(self) -> list[Queued]:
         """The steps that activities run, or may run now."""

@@ -161,6 +161,9 @@ def list_instances(
         raise _wrong_filter(f"a page has 1 to {MAX_PAGE} items, not {limit!r:.80}")
     if key is not None and not is_printable(key, MAX_KEY):
         raise _wrong_filter(f"{key!r:.80} is not the key of a definition")
+    given: object = top
+    if not isinstance(given, bool):
+        raise _wrong_filter(f"top is True or False, not {given!r:.80}")
     owned = as_ref(owner, "owner", settings.owner_key_type)
     about = as_ref(subject, "subject", settings.subject_key_type)
     filters = {
