@@ -211,7 +211,7 @@ def test_a25_what_temporal_has_lost_is_named_by_doctor_and_rebuilt_on_request(
     assert_sound(bed)
 
 
-@pytest.mark.timeout(scaled(180, 900))
+@pytest.mark.timeout(scaled(180, 2400))
 def test_starts_while_temporal_is_down_are_taken_and_done_when_it_is_back(
     own_bed: Bed, servers: Stack
 ) -> None:
@@ -230,7 +230,7 @@ def test_starts_while_temporal_is_down_are_taken_and_done_when_it_is_back(
 
     servers.temporal.start()
     back = time.monotonic()
-    bed.all_end(scaled(90, 600))
+    bed.all_end(scaled(90, 1800))
 
     print(f"{STARTS / (time.monotonic() - back):.0f} ends a second")
     assert bed.statuses() == {"completed": STARTS, "cancelled": 1}
