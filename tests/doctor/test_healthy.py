@@ -21,6 +21,11 @@ AGED = (
     ("step_runs", "updated_at"),
     ("waits", "created_at"),
 )
+# What is about to begin has not been so for hours.
+AT_REST = {
+    "instances": " WHERE status IN ('waiting', 'paused')",
+    "step_runs": " WHERE status <> 'scheduled'",
+}
 
 STEPS = [action(name, "echo") for name in "abcde"]
 RETRY = {"max_attempts": 50, "backoff": "constant", "initial": "PT0.5S", "max": "PT1S"}
@@ -103,7 +108,7 @@ async def test_ten_examinations_of_a_healthy_system_under_load_find_nothing(
         for table, column in AGED:
             patient.sql(
                 f"UPDATE workflow_{table} SET {column} = {column} - {HOURS_AGO}"
-                + (" WHERE status IN ('waiting', 'paused')" if table == "instances" else "")
+                + AT_REST.get(table, "")
             )
         load = asyncio.create_task(keep_starting(patient, list(graphs)))
         for _ in range(EXAMINATIONS):
