@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tests.doctor.patient import Patient
 
 EXAMINATIONS = 10
+AT_ONCE = 20
+AT_WORK = "SELECT count(*) FROM workflow_instances WHERE status IN ('pending', 'running')"
 HOURS_AGO = "interval '3 hours'"
 AGED = (
     ("instances", "created_at"),
@@ -70,6 +72,10 @@ def register(registry: Registry) -> None:
 
 async def keep_starting(patient: Patient, keys: list[str]) -> None:
     almanac = patient.system.almanac
+
+    async def has_room() -> None:
+        assert patient.sql(AT_WORK)[0][0] <= AT_ONCE
+
     while True:
         for key in keys:
             started = (await patient.system.call(almanac.start, key)).ulid
@@ -77,6 +83,8 @@ async def keep_starting(patient: Patient, keys: list[str]) -> None:
                 await patient.system.call(almanac.pause, started)
                 await patient.system.call(almanac.cancel, started)
         await asyncio.sleep(0.2)
+        # A machine that is too slow for this load would be told so, and rightly.
+        await eventually_async(has_room, 60)
 
 
 async def test_ten_examinations_of_a_healthy_system_under_load_find_nothing(
