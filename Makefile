@@ -33,7 +33,7 @@ dev: setup ## Run embedded servers, with IMPORT=module a worker too; keeps its d
 test: setup ## Run the tests: about 6 minutes on two idle cores
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-soak: setup ## Run the tests that have workers, driven in other ways: about 10 minutes
+soak: setup ## Run the tests that take turns, driven in two other ways: about 15 minutes
 	@ALMANAC_TEST_DRIVING=continued $(BIN)/python -m pytest $(PYTEST_ARGS) $(DRIVEN)
 	@ALMANAC_TEST_DRIVING=twice $(BIN)/python -m pytest $(PYTEST_ARGS) $(DRIVEN)
 
