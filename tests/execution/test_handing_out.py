@@ -8,7 +8,7 @@ import pytest
 
 from adapter.execution import handing_out
 from adapter.execution.handing_out import AT_ONCE
-from adapter.execution.turn import take_turn
+from tests.driving.turns import take_turn
 from tests.execution.runtime import action, graph
 
 if TYPE_CHECKING:
