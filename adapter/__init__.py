@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from adapter.client.almanac import Almanac
     from adapter.errors import StepError
+    from adapter.execution.door import Outcome
     from adapter.execution.registry import action
 
-__all__ = ["Almanac", "StepError", "action"]
+__all__ = ["Almanac", "Outcome", "StepError", "action"]
 
 _HOMES = {
     "Almanac": "adapter.client.almanac",
+    "Outcome": "adapter.execution.door",
     "StepError": "adapter.errors",
     "action": "adapter.execution.registry",
 }

@@ -8,7 +8,7 @@ import pytest
 import adapter
 from adapter import errors
 
-PUBLIC = ["Almanac", "StepError", "action"]
+PUBLIC = ["Almanac", "Outcome", "StepError", "action"]
 
 
 def test_the_package_exports_exactly_its_public_names() -> None:
