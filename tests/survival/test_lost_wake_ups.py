@@ -106,6 +106,7 @@ def test_b1_b8_no_instance_is_forgotten_while_workers_and_relays_die(bed: Bed, s
         bed.start(odd="dying")
     payloads = [{"run": "called", "n": n} for n in range(INSTANCES)]
     ulids = [started.ulid for started in bed.almanac.start_many("called", payloads)]
+    bed.until("SELECT bool_and(status = 'waiting') FROM workflow_instances")
     with Watch(bed) as watch:
         send_while_killing(bed, ulids, chance)
         dead = [worker for worker in bed.workers if not worker.lives]
