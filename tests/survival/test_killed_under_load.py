@@ -100,7 +100,7 @@ def answered(bed: Bed, killed: float, ulids: list[str]) -> list[float]:
 
 def test_a15_instances_that_ran_or_waited_go_on_within_five_seconds_of_a_kill(bed: Bed) -> None:
     bed.publish(CHAIN, ASKED)
-    victim, _ = bed.start(2)
+    workers = bed.start(2)
     running = [started.ulid for started in bed.almanac.start_many("chain", [{}] * EACH)]
     waiting = [started.ulid for started in bed.almanac.start_many("asked", [{}] * EACH)]
     bed.until(
@@ -110,13 +110,19 @@ def test_a15_instances_that_ran_or_waited_go_on_within_five_seconds_of_a_kill(be
         EACH,
     )
 
+    def at_work() -> WorkerProcess:
+        busy = [worker for worker in workers if bed.at_work(worker)]
+        assert busy
+        return busy[0]
+
+    # One relay may have begun all of them: the other worker would have nothing to lose.
+    victim = eventually(at_work, PATIENCE)
     victim.kill()
     killed = bed.value("SELECT extract(epoch FROM clock_timestamp())::float8")
     for ulid in waiting:
         bed.almanac.signal(ulid, "on")
     took = {"ran": answered(bed, killed, running), "waited": answered(bed, killed, waiting)}
 
-    assert bed.hit([victim]) == 1
     assert {what: seconds[-1] for what, seconds in took.items() if seconds[-1] > SOON} == {}
     for ulid in running:
         bed.almanac.cancel(ulid)
