@@ -29,7 +29,7 @@ T = TypeVar("T")
 IfUncertain = Literal["fail", "run"]
 
 MAX_KEY = 500
-"""Characters of a key; only its digest is kept."""
+"""Characters of a key."""
 
 PATIENCE = 60.0
 """Seconds that a thread waits for the database; a worker that has stopped answers nothing."""
@@ -138,7 +138,12 @@ class _Effect:
         text = "".join(f"{len(part)}:{part}" for part in parts)
         self.digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         # Kept beside the value, too: the digest does not tell whose effect it is.
-        self.place = {"step": str(attempt.step), "node": attempt.node, "visit": attempt.visit}
+        self.place = {
+            "step": str(attempt.step),
+            "node": attempt.node,
+            "visit": attempt.visit,
+            "name": _storable(key),
+        }
         self.claim = {"claim": self.desk.writer, **self.place}
         self.until = time.monotonic() + attempt.seconds
 
@@ -225,7 +230,8 @@ class _Effect:
             raise EffectUncertain(
                 f"the effect {self.key!r} of node {self.attempt.node!r} began in step run"
                 f" {found.result.get('step')}, and whether it happened cannot be known: find out,"
-                " then retry or cancel the instance"
+                " say it in workflow_idempotency_keys as docs/handlers.md shows, then:"
+                f" almanac retry {self.attempt.ulid}"
             )
         if mine or await self.desk.replace(self.digest, found.result, self.claim):
             return self.claim
@@ -254,6 +260,11 @@ class Unkept(StepError):
 
     def __init__(self, error: StepError) -> None:
         super().__init__(error.code, f"ctx.once: {error.message}", retryable=False)
+
+
+def _storable(key: str) -> str:
+    """A key as PostgreSQL can keep it: without NUL and halves of surrogate pairs."""
+    return key.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _takes_key(function: Callable[..., Any]) -> bool:

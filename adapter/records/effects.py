@@ -1,9 +1,9 @@
 """Claims on effects that are to happen once, and what came of them.
 
 A row of ``workflow_idempotency_keys`` with scope ``effect``: its ``result`` is first the claim of
-an attempt, ``{"claim": token, "step": step run, "node": ..., "visit": ...}``, and then the same
-with ``value`` in place of ``claim``. So an effect without a value (None) differs from one that has
-not ended.
+an attempt, ``{"claim": token, "step": step run, "node": ..., "visit": ..., "name": ...}``, and then
+the same with ``value`` in place of ``claim``. So an effect without a value (None) differs from one
+that has not ended.
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ WHERE w.instance_id = {own} AND w.kind = 'signal' AND w.status = 'pending'
 ORDER BY n.name""")
         self._effects = text(f"""
 SELECT newest.key, (newest.result ->> 'step')::{key} AS step, newest.result ->> 'node' AS node,
-  newest.result ->> 'visit' AS visit, newest.result ? 'value' AS done,
+  newest.result ->> 'visit' AS visit, newest.result ->> 'name' AS name,
+  newest.result ? 'value' AS done,
   (newest.result -> 'value')::text AS value, newest.created_at,
   coalesce(s.status = 'running' AND s.claim_token = newest.result ->> 'claim', false) AS alive
 FROM (

@@ -177,6 +177,7 @@ def effect_of(row: Row[Any]) -> EffectView:
     unfinished = "claimed" if row.alive else "uncertain"
     return EffectView(
         key=row.key,
+        name=row.name,
         step=None if row.step is None else key_of(row.step),
         node=row.node,
         visit=None if row.visit is None else int(row.visit),

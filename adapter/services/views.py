@@ -209,7 +209,8 @@ class EffectView(View):
     """An effect of ``ctx.once``.
 
     Attributes:
-        key: The digest that names it; the key itself is not kept.
+        key: The digest that names it.
+        name: The key that the handler gave; None in records of earlier versions.
         step: The step run that has claimed it last; None in records of earlier versions.
         status: ``claimed`` while that attempt is at work on it, ``done``, or ``uncertain``: begun,
             and whether it happened cannot be known.
@@ -218,6 +219,7 @@ class EffectView(View):
     """
 
     key: str
+    name: str | None
     step: int | str | None
     node: str | None
     visit: int | None

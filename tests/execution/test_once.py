@@ -85,7 +85,7 @@ async def test_a_second_call_gets_what_the_first_one_gave(
     kept = {"value": value, "step": str((await runtime.step(ulid, "one"))["id"])}
     assert (claim["key"], claim["result"], claim["expires_at"]) == (
         calls[0],
-        {**kept, "node": "one", "visit": 1},
+        {**kept, "node": "one", "visit": 1, "name": "charge"},
         None,
     )
     assert len(calls) == 1
@@ -145,6 +145,19 @@ async def test_keys_belong_to_instance_node_visit_and_name(runtime: Runtime) -> 
     assert len(calls) == len(set(calls)) == 2 * 3 * 3
 
 
+@pytest.mark.parametrize(("key", "name"), [("a\0b", "a\ufffdb"), ("a\ud800b", "a?b")])
+async def test_a_key_that_no_database_can_keep_is_one_all_the_same(
+    runtime: Runtime, key: str, name: str
+) -> None:
+    @runtime.registry.action("pay")
+    def pay(ctx: ActionContext) -> Any:
+        return [ctx.once(key, lambda: 7), ctx.once(key, lambda: 8)]
+
+    ulid = await runtime.ran(ONE)
+    assert (await runtime.step(ulid, "one"))["output"] == [7, 7]
+    assert [claim["result"]["name"] for claim in await claims(runtime, ulid)] == [name]
+
+
 async def test_an_effect_without_a_parameter_gets_no_key(runtime: Runtime) -> None:
     @runtime.registry.action("pay")
     async def pay(ctx: ActionContext, row: int = 3) -> Any:
@@ -193,7 +206,7 @@ async def test_a8_an_effect_that_raises_is_uncertain(runtime: Runtime, form: str
     assert (await runtime.instance(ulid))["failure_code"] == "effect_uncertain"
     assert len(calls) == 1
     (claim,) = await claims(runtime, ulid)
-    assert claim["result"].keys() == {"claim", "step", "node", "visit"}
+    assert claim["result"].keys() == {"claim", "step", "node", "visit", "name"}
 
 
 class Dying(Effects):

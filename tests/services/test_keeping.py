@@ -134,7 +134,7 @@ def test_effects_are_shown_with_the_step_that_has_claimed_them(almanac: Almanac)
         "uncertain",
         None,
     )
-    assert len(deposit.key) == 64
+    assert (len(deposit.key), deposit.name, rest.name) == (64, "payment", "payment")
     assert view.as_json()["effects"][0]["value"] == {"receipt": 7}
     assert almanac.show(ulid, most=1).effects == (rest,)
 
@@ -171,7 +171,7 @@ def test_an_effect_of_an_earlier_record_has_no_step(almanac: Almanac, rows: Rows
 
     (effect,) = almanac.show(ulid).effects
 
-    assert (effect.step, effect.node, effect.visit) == (None, None, None)
+    assert (effect.name, effect.step, effect.node, effect.visit) == (None,) * 4
     assert (effect.status, effect.value) == ("done", None)
 
 
