@@ -119,7 +119,7 @@ class Almanac(Operations):
         starter: RefLike | None = None,
         actor_mode: str | None = None,
         idempotency_key: str | None = None,
-        idempotency_ttl: timedelta | None = None,
+        idempotency_ttl: timedelta | str | None = None,
         connection: Joined | None = None,
     ) -> Started:
         """Starts an instance; see ``adapter.services.starting.start``."""

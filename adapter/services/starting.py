@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from adapter.errors import Conflict, InvalidInput, NotFound, Unavailable
+from adapter.graph.durations import parse_duration
 from adapter.graph.kinds import kind_of
 from adapter.records.documented import ACTOR_MODES
 from adapter.records.drawing import key_of
@@ -62,7 +63,7 @@ def start(
     starter: RefLike | None = None,
     actor_mode: str | None = None,
     idempotency_key: str | None = None,
-    idempotency_ttl: timedelta | None = None,
+    idempotency_ttl: timedelta | str | None = None,
 ) -> Started:
     """Starts an instance of a definition's current version.
 
@@ -80,8 +81,9 @@ def start(
         actor_mode: On whose behalf handlers act; the version's own mode when None.
         idempotency_key: The same key of the same owner gives the same instance, for
             ``idempotency_ttl``. Starts with one key at the same time wait for each other.
-        idempotency_ttl: From when on the key starts another instance; the setting
-            ``idempotency.ttl`` when None. That of the start that made the instance counts.
+        idempotency_ttl: From when on the key starts another instance, a timedelta or ISO 8601
+            text such as ``PT1H``; the setting ``idempotency.ttl`` when None. That of the
+            start that made the instance counts.
 
     Raises:
         InvalidInput: The payload, a reference, the mode, the key or its time cannot be used.
@@ -220,13 +222,22 @@ def _ttl(value: Any, key: str | None, settings: Settings) -> timedelta:
         raise InvalidInput(
             "idempotency_ttl needs an idempotency_key", code="invalid_idempotency_ttl"
         )
-    if not isinstance(value, timedelta) or not timedelta() < value <= MAX_TTL:
+    try:
+        given = parse_duration(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise InvalidInput(f"idempotency_ttl: {error}", code="invalid_idempotency_ttl") from None
+    if not isinstance(given, timedelta):
+        raise InvalidInput(
+            f"idempotency_ttl is a timedelta or ISO 8601 text such as PT1H, not {value!r:.80}",
+            code="invalid_idempotency_ttl",
+        )
+    if not timedelta() < given <= MAX_TTL:
         raise InvalidInput(
             f"an idempotency key can be kept for more than 0 s and up to {MAX_TTL.days} days, not"
             f" {value!r:.80}",
             code="invalid_idempotency_ttl",
         )
-    return value
+    return given
 
 
 def _earlier(

@@ -309,7 +309,7 @@ def test_a_start_can_say_how_long_its_key_is_kept(almanac: Almanac, rows: Rows) 
     brief = timedelta(microseconds=1)
     first = almanac.start("permits", idempotency_key="brief", idempotency_ttl=brief)
     assert almanac.start("permits", idempotency_key="brief").ulid != first.ulid
-    almanac.start("permits", idempotency_key="k", idempotency_ttl=timedelta(days=90))
+    almanac.start("permits", idempotency_key="k", idempotency_ttl="P90D")
     # The time of the start that made the instance counts.
     again = almanac.start("permits", idempotency_key="k", idempotency_ttl=brief)
     assert not again.created
@@ -327,6 +327,8 @@ def test_a_start_can_say_how_long_its_key_is_kept(almanac: Almanac, rows: Rows) 
         {"idempotency_key": "k", "idempotency_ttl": timedelta()},
         {"idempotency_key": "k", "idempotency_ttl": timedelta(days=36_501)},
         {"idempotency_key": "k", "idempotency_ttl": 60},
+        {"idempotency_key": "k", "idempotency_ttl": "an hour"},
+        {"idempotency_key": "k", "idempotency_ttl": "PT0S"},
     ],
 )
 def test_a_time_that_no_key_can_be_kept_for_is_refused(
