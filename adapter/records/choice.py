@@ -100,5 +100,14 @@ def verify_stamps(rows: Sequence[Sequence[Any]], choice: SchemaChoice) -> bool:
             f"the settings do not fit this database: {listed}. Key types and table names are "
             "fixed by the first migration: change the settings, or use an empty schema.",
             differing=differing,
+            remedy=f"{_setting(differing)}; or use an empty schema",
         )
     return True
+
+
+def _setting(differing: dict[str, dict[str, str]]) -> str:
+    variables = (
+        f"ALMANAC_{name.upper().replace('.', '__')}={both['database']}"
+        for name, both in differing.items()
+    )
+    return f"set {' '.join(variables)}"

@@ -34,6 +34,8 @@ OLDEST_SERVER = 140000
 LOCK_TIMEOUT = "10s"
 CONNECTION = "almanac_connection"
 SETTINGS = "almanac_settings"
+IN_THE_HOST = "in the host's tree: almanac install DIRECTORY, then alembic upgrade head"
+"""How a database is brought forward that a host migrates."""
 
 # "almanac" in bytes: two deployments that migrate at once take turns.
 _LOCK = 0x616C6D616E6163
@@ -141,6 +143,7 @@ def verify_connected(connection: Connection, settings: Settings) -> None:
             revision=revision,
             head=head(),
             missing=missing,
+            **({} if revision else {"remedy": IN_THE_HOST}),
         )
 
 
@@ -237,13 +240,17 @@ def _check_before(connection: Connection, settings: Settings, before: str | None
     """Refuses what would fail half-way, or succeed and be wrong."""
     server = connection.execute(text("SHOW server_version_num")).scalar_one()
     if int(server) < OLDEST_SERVER:
-        raise Misconfigured(f"PostgreSQL 14 or later is needed; this server is {server}")
+        raise Misconfigured(
+            f"PostgreSQL 14 or later is needed; this server is {server}",
+            remedy="upgrade the server",
+        )
     stamps = [tuple(row) for row in connection.execute(text(STAMPS_QUERY))]
     if verify_stamps(stamps, SchemaChoice.of(settings)):
         if before is None:
             raise Misconfigured(
                 f"the tables are there, but {VERSION_TABLE} is not: the host application migrates "
-                "them from an Alembic tree of its own, so use that one"
+                "them from an Alembic tree of its own, so use that one",
+                remedy=IN_THE_HOST,
             )
         return
     names = set(settings.tables.model_dump().values())
@@ -265,7 +272,8 @@ def _check_known(scripts: ScriptDirectory, before: str | None, revision: str) ->
     if before is not None and before not in known:
         raise Misconfigured(
             f"the database is at {before}, which this version of Almanac does not know: a newer "
-            "one has migrated it. Install that version."
+            "one has migrated it. Install that version.",
+            remedy="install the newer version of Almanac",
         )
     try:
         scripts.get_revisions(revision)

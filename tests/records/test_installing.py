@@ -105,8 +105,9 @@ def test_a_host_with_one_head_gets_them_after_it(host: Host, empty_database_url:
     host.upgrade()
     assert {"workflow_instances", "host_h1", "alembic_version"} <= table_names(empty_database_url)
     verify(empty_database_url, Settings())
-    with pytest.raises(Misconfigured, match="Alembic tree of its own"):
+    with pytest.raises(Misconfigured, match="Alembic tree of its own") as refused:
         upgrade(empty_database_url, Settings())
+    assert refused.value.details["remedy"].endswith("then alembic upgrade head")
     with pytest.raises(NotSupported):
         command.downgrade(host.config, OURS[1])
 

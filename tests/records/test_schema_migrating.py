@@ -99,6 +99,8 @@ def test_other_settings_than_the_databases_are_refused_with_both_values(
     assert refused.value.details["differing"] == {
         fact: {"database": in_database, "settings": in_settings}
     }
+    variable = f"ALMANAC_{fact.upper().replace('.', '__')}"
+    assert f"set {variable}={in_database};" in refused.value.details["remedy"]
     assert f"{fact} is '{in_database}' in the database and '{in_settings}' in the settings" in str(
         refused.value
     )
