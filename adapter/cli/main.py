@@ -32,11 +32,13 @@ from adapter.cli.commands import (
     worker,
 )
 from adapter.cli.failures import INTERRUPTED, report, usage
+from adapter.cli.helping import Command, Group
 from adapter.cli.opening import Globals
 from adapter.errors import AlmanacError
 
 app = typer.Typer(
     name="almanac",
+    cls=Group,
     epilog="Exit codes: 0 done, 1 defect, or doctor found something, 2 invalid input, 3 not found, "
     "4 conflict, 5 unavailable, 6 misconfigured, 7 the instance ended badly, 130 interrupted.",
     no_args_is_help=True,
@@ -51,7 +53,7 @@ _COMMANDS = (
     *(doctor, rebuild),
 )
 for module in _COMMANDS:
-    app.command(module.NAME)(module.command)
+    app.command(module.NAME, cls=Command)(module.command)
 
 # Typer brings a copy of click of its own; only this exception of it is public.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]

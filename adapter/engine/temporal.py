@@ -150,7 +150,8 @@ class TemporalEngine:
         self._told = True
         LOGGER.warning(
             "Temporal refuses the search attributes %s and %s (%s); executions go on without them."
-            " To list executions by them: temporal operator search-attribute create --namespace %s"
+            " A worker registers them when it starts, where the server allows it; else register"
+            " them once by hand: temporal operator search-attribute create --namespace %s"
             " --name %s --type Keyword --name %s --type Keyword",
             DEFINITION_ATTRIBUTE,
             OWNER_ATTRIBUTE,

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, text
 
 from adapter.interpreter.entries import SIGNAL_RECEIVED, WAIT_ADVANCED, WAIT_FIRED, WAIT_OPENED
 from adapter.records.choice import SchemaChoice
-from adapter.records.drawing import id_type
+from adapter.records.drawing import id_type, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +44,7 @@ ORDER BY b.id LIMIT CAST(:most AS integer)""")
         self._is_kept = text(f"""
 SELECT EXISTS (SELECT 1 FROM ({untaken}) u
   WHERE (u.inbox #>> '{{}}')::{key} = CAST(:id AS {key}))""")
+        self._ids = text(f"SELECT (u.inbox #>> '{{}}')::{key} FROM ({untaken}) u")
         self._awaited = text(f"""
 SELECT DISTINCT n.name FROM {names.waits} w
 JOIN {names.journal} j ON j.instance_id = w.instance_id AND j.kind = '{WAIT_OPENED}'
@@ -74,6 +75,11 @@ ORDER BY newest.created_at, newest.id""")
     def is_kept(self, connection: Connection, ulid: str, key: int | str) -> bool:
         """Returns whether a signal has come to an instance and no wait has taken it."""
         return bool(connection.execute(self._is_kept, {"ulid": ulid, "id": key}).scalar_one())
+
+    def ids(self, connection: Connection, ulid: str) -> frozenset[int | str]:
+        """Returns the inbox rows of the signals of an instance that no wait has taken."""
+        found = connection.execute(self._ids, {"ulid": ulid}).scalars()
+        return frozenset(key_of(one) for one in found)
 
     def awaited(self, connection: Connection, ulid: str) -> Sequence[str]:
         """Returns the names of the signals for which an instance has open waits, sorted."""

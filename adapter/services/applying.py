@@ -144,7 +144,9 @@ def inbox(
     if not rows:
         # Every instance that was started has rows, so this look is a rare one.
         status_of(joined, settings, known)
-    items = tuple(inbox_of(row) for row in rows[-limit:])
+    signalled = any(row.kind == "signal" and row.applied_at is not None for row in rows)
+    kept = kept_of(settings).ids(connection, known) if signalled else frozenset()
+    items = tuple(inbox_of(row, kept) for row in rows[-limit:])
     return Page(items, str(items[0].id) if len(rows) > limit else None)
 
 

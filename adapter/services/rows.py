@@ -22,7 +22,7 @@ from adapter.services.views import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from sqlalchemy import Row
 
@@ -140,13 +140,14 @@ def child_of(row: Row[Any], listing: frozenset[str]) -> ChildView:
     )
 
 
-def inbox_of(row: Row[Any]) -> InboxView:
-    """Returns a row of an inbox."""
+def inbox_of(row: Row[Any], kept: Container[int | str] = ()) -> InboxView:
+    """Returns a row of an inbox; ``kept`` has the ids of signals that no wait has taken."""
     return InboxView(
         id=key_of(row.id),
         kind=row.kind,
         status="open" if row.applied_at is None else row.status or "done",
         reason=row.reason,
+        kept=key_of(row.id) in kept,
         event=row.event,
         payload=json_of(row.payload),
         sender=row.sender,

@@ -155,6 +155,7 @@ class InboxView(View):
     Attributes:
         status: ``open`` until the instance gets to it, then ``done`` or ``refused``.
         reason: Why it was refused, a code.
+        kept: Of a signal that is ``done``: whether no wait has taken it yet.
         event: The key of the event, where it is one.
         payload: The command's; an event's own, while the event is kept.
         sender: Who sent it, as one string.
@@ -164,6 +165,7 @@ class InboxView(View):
     kind: str
     status: str
     reason: str | None
+    kept: bool
     event: str | None
     payload: Any
     sender: str | None

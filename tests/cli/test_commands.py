@@ -468,6 +468,8 @@ def test_a_defect_ends_with_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> No
 def test_help_teaches_with_examples(cli: Cli) -> None:
     assert "almanac dev" in cli("--help").out
     assert cli().out.strip() == cli("--help").out.strip()
+    assert "<bool>" not in cli("--help").out + cli("emit", "--help").out
+    assert "JSON, @FILE" in cli("emit", "--help").out
     assert cli("--version").out.startswith("almanac ")
     for name in (
         "dev", "migrate", "worker", "validate", "publish", "start", "emit", "show", "list",
@@ -475,3 +477,10 @@ def test_help_teaches_with_examples(cli: Cli) -> None:
         run = cli(name, "--help")
         assert run.code == 0
         assert f"  almanac {name}" in run.out
+
+
+def test_an_event_without_data_is_said_to_be_an_empty_object(cli: Cli) -> None:
+    run = cli("emit", "permits.moved")
+
+    assert run.code == 2
+    assert "give either --payload ('{}' for an event without data)" in run.err

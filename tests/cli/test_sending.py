@@ -215,6 +215,15 @@ def test_bad_input_writes_nothing(
     assert [row.kind for row in almanac.inbox(ulid).items] == ["start"]
 
 
+def test_a_signal_that_no_wait_has_taken_is_listed_as_kept(cli: Cli, almanac: Almanac) -> None:
+    almanac.publish(waiting())
+    ulid = almanac.start("permits").ulid
+    almanac.signal(ulid, "moved")
+    take_turns(almanac.settings, ulid)
+
+    assert cli("inbox", ulid).out.splitlines()[2].split()[-2:] == ["done", "kept"]
+
+
 def test_an_inbox_is_listed_newest_last(cli: Cli, almanac: Almanac) -> None:
     almanac.publish(waiting())
     ulid = almanac.start("permits").ulid

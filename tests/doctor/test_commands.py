@@ -120,5 +120,5 @@ async def test_a_rebuild_of_all(patient: Patient, cli: Cli) -> None:
         await patient.forget(ulid)
         code, out, _ = await cli("rebuild", "--all")
         assert code == 0
-        assert out == "poked 1 of 1 unfinished instances\n0 have an open execution\n"
+        assert out == "poked 1 of 1 unfinished instances\n0 had one already\n"
         assert (await cli("--temporal-address", "127.0.0.1:1", "rebuild", "--all"))[0] == 5

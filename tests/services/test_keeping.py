@@ -66,6 +66,7 @@ def test_a_signal_that_a_wait_has_taken_is_kept_no_more(almanac: Almanac) -> Non
     take_turns(almanac.settings, ulid)
 
     assert kept(almanac, ulid) == [("a", {"n": 2})]
+    assert [row.kept for row in almanac.inbox(ulid).items] == [False, False, True]
     assert not almanac.wait_applied(receipt, 0).kept
     assert almanac.awaited_signals(ulid) == ("b",)
 
@@ -195,4 +196,5 @@ def test_what_is_kept_is_read_with_every_type_of_key(empty_database_url: str, ki
         (signal,) = almanac.show(ulid).signals
         assert (signal.id, signal.name) == (receipt.id, "c")
         assert almanac.wait_applied(receipt, 0).kept
+        assert [row.kept for row in almanac.inbox(ulid).items] == [False, False, True]
         assert almanac.awaited_signals(ulid) == ("b",)

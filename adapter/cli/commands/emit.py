@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from adapter.cli.failures import usage
 from adapter.cli.inputs import read_json, read_lines, read_reference
 from adapter.cli.opening import AsJson, Owner, open_almanac
 from adapter.cli.output import cell, print_json, stderr, stdout
 from adapter.cli.progress import in_batches
-from adapter.errors import AlmanacError, InvalidInput
+from adapter.errors import AlmanacError
 
 if TYPE_CHECKING:
     from adapter.client.almanac import Almanac
@@ -34,15 +35,15 @@ def command(
 ) -> None:
     """Emits an event, or one for each line of a file (all of them or none, in that order).
 
-    The payload is a JSON object; waits match on its fields. An event of an owner reaches that
-    owner's instances only. It says how many waits and triggers of published graphs name the key,
-    and warns when none does.
+    The payload is a JSON object, '{}' for an event without data; waits match on its fields. An
+    event of an owner reaches that owner's instances only. It says how many waits and triggers of
+    published graphs name the key, and warns when none does.
 
         almanac emit permits.decided --payload '{"case": "A-17", "approved": true}'
         almanac emit permits.moved --lines moves.jsonl
     """
     if (payload is None) == (lines is None):
-        raise InvalidInput("give either --payload or --lines", code="usage")
+        raise usage("give either --payload ('{}' for an event without data) or --lines")
     with open_almanac(ctx) as almanac:
         owned = read_reference(owner, "owner", almanac.settings.owner_key_type)
         if lines is None:

@@ -28,9 +28,9 @@ def command(
 ) -> None:
     """Lists what an instance was told: its start, commands, signals, events; the newest last.
 
-    Each row is open until the instance gets to it, then done or refused, with the reason. Where
-    there are older rows, the cursor of their page is printed on stderr, and is in the JSON as
-    `next`.
+    Each row is open until the instance gets to it, then done or refused, with the reason; a signal
+    that no wait has taken yet is kept. Where there are older rows, the cursor of their page is
+    printed on stderr, and is in the JSON as `next`.
 
         almanac inbox 01JZ8X0V5M6T3C2R9Q4K7W1N8B
         almanac inbox 01JZ8X0V5M6T3C2R9Q4K7W1N8B --open --json
@@ -57,5 +57,5 @@ def _columns(width: int) -> list[Column[InboxView]]:
         Column("created", lambda row: stamp(row.created_at, width), whole=True),
         Column("applied", lambda row: stamp(row.applied_at, width), whole=True, shown_from=FULL),
         Column("status", lambda row: row.status, whole=True),
-        Column("reason", lambda row: row.reason, least=8),
+        Column("reason", lambda row: "kept" if row.kept else row.reason, least=8),
     ]

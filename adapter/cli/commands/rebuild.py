@@ -57,7 +57,7 @@ def command(
 def _print(done: "Rebuilt", *, every: bool) -> None:
     stdout().print(f"poked {done.poked} of {done.unfinished} unfinished instances")
     if every:
-        stdout().print(f"{done.open} have an open execution")
+        stdout().print(f"{done.open} had one already")
     for ulid in done.ended:
         stderr().print(f"{ulid} has ended and needs none")
     for one in done.refused[:5]:
