@@ -98,7 +98,7 @@ class StepActivities:
     Args:
         deps: What the process's turns and steps share.
         stopping: Set when the worker shuts down; steps are then handed back.
-        poke: Called with the ulid when a step has ended that no driver waits for.
+        poke: Called with the ulid when its driver has to look and would hear of it in no other way.
     """
 
     def __init__(
@@ -123,37 +123,38 @@ class StepActivities:
                 self._deps,
                 ulid,
                 step,
-                beat=activity.heartbeat,
                 doubt=doubt,
                 stopping=self._stopping,
                 alone=alone,
             )
         )
         try:
-            await _outlive(running, doubt, activity.heartbeat)
+            await _outlive(running, doubt)
         except StepDelayed as delayed:
             raise _again(str(delayed), NOT_NOW, delayed.seconds) from delayed
         except NewerJournal as error:
             raise _again(error.message, NEWER_JOURNAL, ELSEWHERE) from error
         except NotFound as error:
-            # Pruned, and then the driver ends; or another deployment polls this task queue.
-            # One that was handed out is not repeated: nobody would end it.
+            # Deleted, or not in the backup that was restored: its driver has to look, and ends. Or
+            # another deployment polls this task queue. What was handed out is not repeated.
+            await self._have_looked(ulid)
             raise _again(error.message, NOT_FOUND, ELSEWHERE) from error
         if alone:
-            # A poke that is lost is made up for: the driver has an activity for the step, too.
-            with suppress(Unavailable):
-                await self._poke(ulid)
+            await self._have_looked(ulid)
+
+    async def _have_looked(self, ulid: str) -> None:
+        """Pokes the driver; when that is lost, the activity that it has for the step tells it."""
+        with suppress(Unavailable):
+            await self._poke(ulid)
 
 
-async def _outlive(
-    running: asyncio.Task[None], doubt: asyncio.Event, beat: Callable[[], None]
-) -> None:
+async def _outlive(running: asyncio.Task[None], doubt: asyncio.Event) -> None:
     """Waits for a step whatever Temporal says, which hears meanwhile that this worker lives.
 
     A step that waits for a connection to be claimed, or recorded, is not a dead worker's.
     """
     while not running.done():
-        beat()
+        activity.heartbeat()
         try:
             await asyncio.wait([running], timeout=BEAT)
         except asyncio.CancelledError:

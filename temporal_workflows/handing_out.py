@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from temporalio.common import ActivityIDConflictPolicy, ActivityIDReusePolicy, RetryPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
+from adapter.engine.unreachable import NO_ANSWER
 from temporal_workflows.contracts import STEP_ACTIVITY, queue_name
 from temporal_workflows.driver import STEP_SILENCE, STEP_TIMEOUT
 
@@ -73,15 +74,13 @@ class HandingOut:
                 id_reuse_policy=ActivityIDReusePolicy.ALLOW_DUPLICATE,
                 rpc_timeout=DEADLINE,
             )
-        except RPCError as error:
-            if error.status == RPCStatusCode.UNIMPLEMENTED:
+        except NO_ANSWER as error:
+            if isinstance(error, RPCError) and error.status == RPCStatusCode.UNIMPLEMENTED:
                 self._able = False
                 LOGGER.info(
                     "this Temporal server runs no standalone activities (%s): queued steps that"
                     " become due beside running handlers leave when these end",
                     error.message,
                 )
-            return False
-        except (OSError, RuntimeError):
             return False
         return True

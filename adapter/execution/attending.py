@@ -11,7 +11,6 @@ from adapter.interpreter.events import Failure, Finished, HandedBack
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
     from datetime import timedelta
 
     from adapter.execution.calls import Calls
@@ -58,7 +57,6 @@ class Attendance:
         action: Action,
         lease: float,
         worker: WorkerSettings,
-        beat: Callable[[], None],
         stopping: asyncio.Event,
     ) -> None:
         self.step = step
@@ -70,7 +68,6 @@ class Attendance:
         self.action = action
         self.patience = None if heartbeat_of(node, action) is None else lease
         self.worker = worker
-        self.beat = beat
         self.stopping = stopping
         self.since: float | None = None
         self.asked = False
@@ -85,7 +82,6 @@ class Attendance:
             ended = await self.calls.results(LOOK)
             if ended:
                 return self._said(ended[0])
-            self.beat()
             if self.keeper.lost:
                 return None
             silent = self._silence()

@@ -7,6 +7,7 @@ the turn from anything. What is not handed out leaves with that end.
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,8 +45,9 @@ class HandOuts:
         """Begins to hand out what has not been tried, unless that is under way."""
         if self._hand_out is None or (self._task is not None and not self._task.done()):
             return
-        new = [one for one in queued if one.step not in self._known | self._tried]
-        new = new[: min(AT_ONCE, MOST - len(self._tried))]
+        seen = self._known | self._tried
+        room = min(AT_ONCE, MOST - len(self._tried))
+        new = list(islice((one for one in queued if one.step not in seen), room))
         if not new:
             return
         self._tried |= {one.step for one in new}

@@ -53,7 +53,6 @@ async def run_step(
     ulid: str,
     step: str,
     *,
-    beat: Callable[[], None] = lambda: None,
     doubt: asyncio.Event | None = None,
     stopping: asyncio.Event | None = None,
     alone: bool = False,
@@ -67,7 +66,6 @@ async def run_step(
         deps: The process's connections and handlers.
         ulid: The instance.
         step: The step run's id.
-        beat: Called a few times a second while the handler runs.
         doubt: Set when somebody has heard that the step is not wanted any more. The record is
             asked then; what others believe ends nothing.
         stopping: Set when the worker stops.
@@ -80,7 +78,7 @@ async def run_step(
         asyncpg.PostgresError, OSError, TimeoutError: The database cannot be reached.
     """
     queued = _QueuedStep(
-        deps, ulid, step, beat, doubt or asyncio.Event(), stopping or asyncio.Event(), alone
+        deps, ulid, step, doubt or asyncio.Event(), stopping or asyncio.Event(), alone
     )
     try:
         await queued.run()
@@ -94,7 +92,6 @@ class _QueuedStep:
         deps: TurnDeps,
         ulid: str,
         step: str,
-        beat: Callable[[], None],
         doubt: asyncio.Event,
         stopping: asyncio.Event,
         alone: bool,
@@ -102,7 +99,6 @@ class _QueuedStep:
         self.deps = deps
         self.alone = alone
         self.key: Key = int(step) if deps.settings.primary_key_type == "bigint" else step
-        self.beat = beat
         self.doubt = doubt
         self.stopping = stopping
         self.token = step_token(deps.new_token())
@@ -148,7 +144,6 @@ class _QueuedStep:
             action=self.deps.registry.actions[_action_of(node)],
             lease=lease,
             worker=self.deps.settings.worker,
-            beat=self.beat,
             stopping=self.stopping,
         )
 
@@ -232,7 +227,6 @@ class _QueuedStep:
                 LOGGER.warning("result of step %s: %s: %s", self.key, type(error).__name__, error)
                 if self.stopping.is_set():
                     raise
-                self.beat()
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 2.0)
                 continue

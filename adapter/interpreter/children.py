@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from .state import Wait
     from .structure import Key
 
 EndedStatus = Literal["completed", "failed", "cancelled", "unknown"]
@@ -54,3 +55,9 @@ class Ended:
     size: int = 0
     read: bool = False
     code: str | None = None
+
+
+def orphaned(wait: Wait) -> tuple[Key, ...]:
+    """The step runs whose children are let go if the wait ends now."""
+    left = wait.children and len(wait.statuses) < len(wait.instances)
+    return (*wait.family, wait.step) if left else ()

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from . import entries as kinds
+from .children import orphaned
 from .messages import clean
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from .children import Child
     from .entries import Entry
-    from .state import Key, State, Wait
+    from .state import Key, State
 
 
 MAX_EVENT_KEY: Final = 191
@@ -101,12 +102,6 @@ class _Open:
 
     steps: dict[Key, None]
     waits: dict[Key, tuple[Key, ...]]
-
-
-def orphaned(wait: Wait) -> tuple[Key, ...]:
-    """The step runs whose children are let go if the wait ends now."""
-    left = wait.children and len(wait.statuses) < len(wait.instances)
-    return (*wait.family, wait.step) if left else ()
 
 
 def _project(changes: Changes, entry: Entry, ulid: str, writer: str, rows: _Open) -> None:

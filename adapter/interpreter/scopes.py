@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from . import entries as kinds
+from .children import orphaned
 from .closing import inner, open_below
 from .draft import NO_EDGE, Draft, Visit
 from .events import Failure
 from .leaving import fail_instance, fail_line, handles_failure, is_fatal, leave
-from .projection import orphaned
 from .structure import EMPTY, MAIN_LINE, Position, Scope, line_of, owner_of
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import entries as kinds
+from .children import orphaned
 from .leaving import fail_step, leave
 
 if TYPE_CHECKING:
@@ -54,5 +55,5 @@ def fail_wait(draft: Draft, node: CompiledNode, wait: Wait, failure: Failure) ->
 
 def orphans(wait: Wait) -> dict[str, Any]:
     """The step whose children are let go with the wait, where some have not ended."""
-    left = wait.children and len(wait.statuses) < len(wait.instances)
-    return {"orphans": [*wait.family, wait.step]} if left else {}
+    steps = orphaned(wait)
+    return {"orphans": list(steps)} if steps else {}

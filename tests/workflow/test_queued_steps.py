@@ -9,6 +9,9 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+from temporalio.client import WorkflowExecutionStatus
+
 from adapter.engine.names import workflow_id
 from adapter.execution.registry import Registry
 from temporal_workflows import driver
@@ -200,6 +203,31 @@ async def test_a21_a_queued_step_waits_for_a_worker_with_its_handler(system: Sys
         await shows(system, ulid, "n", "scheduled")
         async with system.worker():
             assert (await system.ended(ulid)).status == "completed"
+
+
+async def test_a11c_a_driver_ends_when_the_instance_of_its_queued_step_is_gone(
+    system: System,
+) -> None:
+    system.almanac.registry.action("new", queue="elsewhere")(lambda: "done")
+    ulid = await started(system, chain(action("n", "new")))
+    handle = system.client.get_workflow_handle(workflow_id(ulid))
+    async with running_worker(system.settings, Registry()):
+        await shows(system, ulid, "n", "scheduled")
+
+        async def is_asked_for() -> None:
+            assert (await handle.describe()).raw_description.pending_activities
+
+        await eventually_async(is_asked_for, SOON)
+        names = system.settings.tables
+        with psycopg.connect(system.settings.database_url or "", autocommit=True) as record:
+            record.execute(f"DELETE FROM {names.instances} WHERE ulid = %s".encode(), [ulid])
+        # Only the worker of that queue finds out that there is nothing to run.
+        async with system.worker():
+
+            async def is_over() -> None:
+                assert (await handle.describe()).status == WorkflowExecutionStatus.COMPLETED
+
+            await eventually_async(is_over, SOON)
 
 
 async def test_a_queued_step_that_fails_or_times_out_is_repeated_as_the_graph_says(
